@@ -1,0 +1,1 @@
+"""Teach a reasoning model to think only as long as a problem needs."""
