@@ -5,7 +5,7 @@ Layers take the section they need; `sparing.recipe` reads TOML into `RunConfig` 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -13,35 +13,44 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 class Section(BaseModel):
     """A frozen part of a recipe that refuses unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Infinite learning rates and not-a-number shares are mistakes in every field.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ModelSettings(Section):
     """Which model is trained and how it is held."""
 
-    path: str = Field("lab", description="Hugging Face model folder or hub id; `lab` is the embedded base model.")
-    dtype: Literal["float32", "bfloat16"] = Field("float32", description="Type of the trained weights.")
-    autocast: Literal["none", "bfloat16"] = Field("none", description="Type of the matrix products in the update.")
-    device: str = Field("auto", description="`auto`, `cpu` or `cuda`; `auto` takes CUDA where there is one.")
-    threads: int = Field(0, ge=0, description="CPU threads of torch; 0 takes every core this process may use.")
+    path: str = Field(
+        default="lab",
+        min_length=1,
+        description="Hugging Face model folder or hub id; `lab` is the embedded base model.",
+    )
+    dtype: Literal["float32", "bfloat16"] = Field(default="float32", description="Type of the trained weights.")
+    autocast: Literal["none", "bfloat16"] = Field(
+        default="none", description="Type of the matrix products in the update."
+    )
+    device: str = Field(default="auto", description="`auto`, `cpu` or `cuda`; `auto` takes CUDA where there is one.")
+    threads: int = Field(default=0, ge=0, description="CPU threads of torch; 0 takes every core this process may use.")
 
 
 class ThinkingSettings(Section):
     """How the thinking block is recognised."""
 
-    enabled: bool = Field(True, description="False for a model that writes its answer without a thinking block.")
-    open: str = Field("<think>", min_length=1, description="Text that opens the thinking block.")
-    close: str = Field("</think>", min_length=1, description="Text that closes it; the answer follows.")
+    enabled: bool = Field(
+        default=True, description="False for a model that writes its answer without a thinking block."
+    )
+    open: str = Field(default="<think>", min_length=1, description="Text that opens the thinking block.")
+    close: str = Field(default="</think>", min_length=1, description="Text that closes it; the answer follows.")
 
 
 class JsonlSource(Section):
     """Problems in a JSONL file of {"prompt" or "messages", "answer"}."""
 
     type: Literal["jsonl"] = "jsonl"
-    path: str
-    kind: str = Field("math", description="Verifier of rows that name none: `math` or `exact`.")
-    domain: str = Field("", description="Domain of rows that name none; empty takes the file's name.")
-    limit: int | None = Field(None, ge=1, description="Read at most this many problems.")
+    path: str = Field(min_length=1, description="JSONL file, seen from the folder the command runs in.")
+    kind: str = Field(default="math", description="Verifier of rows that name none: `math` or `exact`.")
+    domain: str = Field(default="", description="Domain of rows that name none; empty takes the file's name.")
+    limit: int | None = Field(default=None, ge=1, description="Read at most this many problems.")
 
 
 class LabSource(Section):
@@ -56,7 +65,11 @@ class LabSource(Section):
 
 
 def _path_is_jsonl(value: Any) -> Any:
-    return {"type": "jsonl", "path": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"type": "jsonl", "path": value}
+    if isinstance(value, dict) and "path" in value and "type" not in value:
+        return {"type": "jsonl", **value}
+    return value
 
 
 def _one_is_a_list(value: Any) -> Any:
@@ -74,44 +87,46 @@ class DataSettings(Section):
     """Where problems come from. Validation chooses checkpoints; test is only reported."""
 
     train: Sources = ()
-    validation: Sources = Field((), description="Empty: `validation.num_problems` are set apart from train.")
-    test: Sources = Field((), description="Problems of the final report; never used to choose anything.")
-    prompt_suffix: str = Field("", description="Text appended to the last user message of JSONL problems.")
+    validation: Sources = Field(default=(), description="Empty: `validation.num_problems` are set apart from train.")
+    test: Sources = Field(default=(), description="Problems of the final report; never used to choose anything.")
+    prompt_suffix: str = Field(default="", description="Text appended to the last user message of JSONL problems.")
 
 
 class RolloutSettings(Section):
     """How rollouts for training are sampled."""
 
-    num_rollouts: int = Field(8, ge=2, description="N rollouts of a problem; mastery needs at least 2.")
-    max_tokens: int = Field(65536, ge=2, description="Longest response in tokens; longer ones are cut and wrong.")
-    temperature: float = Field(1.0, gt=0)
-    top_p: float = Field(1.0, gt=0, le=1)
-    max_sequences: int = Field(256, ge=1, description="Sequences decoded at once; bounds the cache memory.")
+    num_rollouts: int = Field(default=8, ge=2, description="N rollouts of a problem; mastery needs at least 2.")
+    max_tokens: int = Field(
+        default=65536, ge=2, description="Longest response in tokens; longer ones are cut and wrong."
+    )
+    temperature: float = Field(default=1.0, gt=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_sequences: int = Field(default=256, ge=1, description="Sequences decoded at once; bounds the cache memory.")
 
 
 class MixtureSettings(Section):
     """How a compression batch is mixed (Sec. 3, Sec. 4.1)."""
 
-    batch_size: int = Field(256, ge=1, description="Problems in every batch, exactly.")
-    rho: float = Field(0.1, gt=0, lt=1, description="Share of the batch drawn from mastered problems.")
+    batch_size: int = Field(default=256, ge=1, description="Problems in every batch, exactly.")
+    rho: float = Field(default=0.1, gt=0, lt=1, description="Share of the batch drawn from mastered problems.")
     rest: Literal["all", "unmastered", "partial"] = Field(
-        "all",
+        default="all",
         description="Who fills the other share: everyone (Sec. 4), pass rate < 1 (Sec. 3), 0 < pass rate < 1 (Sec. 5).",
     )
-    max_refills: int = Field(2, ge=0, description="How often more candidates are drawn when a share is short.")
+    max_refills: int = Field(default=2, ge=0, description="How often more candidates are drawn when a share is short.")
 
 
 class PenaltySettings(Section):
     """Eq. 1 and what may be varied about it."""
 
     coef: float = Field(
-        1.0,
+        default=1.0,
         ge=0,
         le=1,
         description="Factor of the penalty; 1 is the paper. Above 1 a mastered rollout could score below a wrong one.",
     )
     min_spread: float = Field(
-        0.0, ge=0, description="Tokens between median and maximum below which there is no penalty."
+        default=0.0, ge=0, description="Tokens between median and maximum below which there is no penalty."
     )
 
 
@@ -119,44 +134,50 @@ class ObjectiveSettings(Section):
     """The policy-gradient objective (Sec. 3, Sec. 4.1, Sec. 5)."""
 
     algorithm: Literal["grpo", "dapo", "dr_grpo", "gspo"] = "dapo"
-    clip_low: float | None = Field(None, gt=0, description="Lower clip; unset takes the algorithm's own.")
-    clip_high: float | None = Field(None, gt=0, description="Upper clip; unset takes the algorithm's own.")
-    updates_per_batch: int = Field(1, ge=1, description="Optimizer steps a batch is split into.")
+    clip_low: float | None = Field(
+        default=None, gt=0, lt=1, description="Lower clip, 1 - clip_low; unset takes the algorithm's own."
+    )
+    clip_high: float | None = Field(
+        default=None, gt=0, description="Upper clip, 1 + clip_high; unset takes the algorithm's own."
+    )
+    updates_per_batch: int = Field(default=1, ge=1, description="Optimizer steps a batch is split into.")
 
 
 class OptimizerSettings(Section):
     """AdamW as in Sec. 4.1."""
 
-    learning_rate: float = Field(3e-6, gt=0)
-    warmup_steps: int = Field(10, ge=0)
-    weight_decay: float = Field(0.0, ge=0)
-    beta1: float = Field(0.9, ge=0, lt=1)
-    beta2: float = Field(0.999, ge=0, lt=1)
-    eps: float = Field(1e-8, gt=0)
-    max_grad_norm: float = Field(1.0, gt=0)
-    microbatch_tokens: int = Field(16384, ge=1, description="Padded tokens in one forward of the update.")
+    learning_rate: float = Field(default=3e-6, gt=0)
+    warmup_steps: int = Field(default=10, ge=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta2: float = Field(default=0.999, ge=0, lt=1)
+    eps: float = Field(default=1e-8, gt=0)
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    microbatch_tokens: int = Field(default=16384, ge=1, description="Padded tokens in one forward of the update.")
 
 
 class ValidationSettings(Section):
     """Validation and the final test: avg@k at their own temperature (Sec. 4.1)."""
 
-    every: int = Field(10, ge=1, description="Steps between validations.")
-    num_problems: int = Field(64, ge=2, description="Problems set apart from train when data.validation is empty.")
-    k: int = Field(32, ge=1, description="Responses a problem in validation (avg@k).")
-    test_k: int = Field(4, ge=1, description="Responses a problem in the final report.")
-    temperature: float = Field(0.6, gt=0)
-    top_p: float = Field(1.0, gt=0, le=1)
+    every: int = Field(default=10, ge=1, description="Steps between validations.")
+    num_problems: int = Field(
+        default=64, ge=2, description="Problems set apart from train when data.validation is empty."
+    )
+    k: int = Field(default=32, ge=1, description="Responses a problem in validation (avg@k).")
+    test_k: int = Field(default=4, ge=1, description="Responses a problem in the final report.")
+    temperature: float = Field(default=0.6, gt=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
 
 
 class EarlyStoppingSettings(Section):
     """When a compression stage stops: the first sustained accuracy decline while length falls (Sec. 3)."""
 
     enabled: bool = True
-    patience: int = Field(2, ge=1, description="Validations in a row that must show the decline.")
+    patience: int = Field(default=2, ge=1, description="Validations in a row that must show the decline.")
     confidence: float = Field(
-        0.9, gt=0.5, lt=1, description="One-sided confidence that accuracy is below its reference."
+        default=0.9, gt=0.5, lt=1, description="One-sided confidence that accuracy is below its reference."
     )
-    tolerance: float = Field(0.0, ge=0, lt=1, description="Accuracy decline, in [0, 1], that is accepted.")
+    tolerance: float = Field(default=0.0, ge=0, lt=1, description="Accuracy decline, in [0, 1], that is accepted.")
 
 
 class StageSettings(Section):
@@ -164,6 +185,15 @@ class StageSettings(Section):
 
     type: Literal["accuracy", "compression"]
     steps: int = Field(ge=1)
+
+
+class PlannedStage(NamedTuple):
+    """A stage with its place in the loops; `index` counts the stages of a run from 0."""
+
+    loop: int
+    index: int
+    type: Literal["accuracy", "compression"]
+    steps: int
 
 
 class CurriculumSettings(Section):
@@ -175,11 +205,11 @@ class CurriculumSettings(Section):
         StageSettings(type="accuracy", steps=20),
     )
     loops: int = Field(
-        1,
+        default=1,
         ge=1,
         description="How often the stages are gone through; the opening accuracy stage of later loops is the closing one of the loop before.",
     )
-    optimizer: Literal["carry", "reset"] = Field("carry", description="Optimizer state at a change of stage.")
+    optimizer: Literal["carry", "reset"] = Field(default="carry", description="Optimizer state at a change of stage.")
 
     @model_validator(mode="after")
     def _has_stages(self) -> CurriculumSettings:
@@ -187,33 +217,45 @@ class CurriculumSettings(Section):
             raise ValueError("stages is empty; a run needs at least one stage")
         return self
 
+    def plan(self) -> tuple[PlannedStage, ...]:
+        """The stages of all loops in order, each with the most steps it may take (Sec. 3, Sec. 5).
+
+        Accuracy, compression, accuracy in two loops is A C A C A: one accuracy stage joins two loops.
+        """
+        joined = len(self.stages) > 1 and self.stages[0].type == self.stages[-1].type == "accuracy"
+        planned: list[PlannedStage] = []
+        for loop in range(self.loops):
+            for stage in self.stages[1 if joined and loop > 0 else 0 :]:
+                planned.append(PlannedStage(loop, len(planned), stage.type, stage.steps))
+        return tuple(planned)
+
 
 class CheckpointSettings(Section):
     """How often the whole trainer state is kept."""
 
-    every: int = Field(10, ge=1, description="Steps between checkpoints; validations always make one.")
-    keep: int = Field(2, ge=1, description="Newest checkpoints kept beside those a stage may roll back to.")
+    every: int = Field(default=10, ge=1, description="Steps between checkpoints; validations always make one.")
+    keep: int = Field(default=2, ge=1, description="Newest checkpoints kept beside those a stage may roll back to.")
 
 
 class VerifierSettings(Section):
     """Killable worker processes for answers that need more than a comparison."""
 
-    workers: int = Field(1, ge=1)
-    timeout: float = Field(5.0, gt=0, description="Wall seconds for one answer; then it is `unknown`.")
+    workers: int = Field(default=1, ge=1)
+    timeout: float = Field(default=5.0, gt=0, description="Wall seconds for one answer; then it is `unknown`.")
 
 
 class LogSettings(Section):
     """What a run folder keeps of rollouts."""
 
-    rollouts_every: int = Field(10, ge=1, description="Steps between kept batches of rollouts.")
-    rollout_groups: int = Field(4, ge=1, description="Groups kept of each such batch.")
+    rollouts_every: int = Field(default=10, ge=1, description="Steps between kept batches of rollouts.")
+    rollout_groups: int = Field(default=4, ge=1, description="Groups kept of each such batch.")
 
 
 class RunConfig(Section):
     """A whole run."""
 
-    seed: int = Field(0, ge=0)
-    output: str = Field("runs/sparing", description="Run folder.")
+    seed: int = Field(default=0, ge=0)
+    output: str = Field(default="runs/sparing", min_length=1, description="Run folder.")
     model: ModelSettings = ModelSettings()
     thinking: ThinkingSettings = ThinkingSettings()
     data: DataSettings = DataSettings()
