@@ -188,10 +188,10 @@ class StageSettings(Section):
 
 
 class PlannedStage(NamedTuple):
-    """A stage with its place in the loops; `index` counts the stages of a run from 0."""
+    """A stage with its place in the loops; `loop` and `stage_index` count from 0."""
 
     loop: int
-    index: int
+    stage_index: int
     type: Literal["accuracy", "compression"]
     steps: int
 
