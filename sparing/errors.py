@@ -21,3 +21,7 @@ class ModelError(SparingError):
 
 class RunError(SparingError):
     """A run folder is missing, incomplete or belongs to another recipe."""
+
+
+class MethodError(SparingError, ValueError):
+    """An argument of a formula breaks that formula's rule: a wrong shape, range or name."""
