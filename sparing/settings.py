@@ -48,7 +48,9 @@ class JsonlSource(Section):
 
     type: Literal["jsonl"] = "jsonl"
     path: str = Field(min_length=1, description="JSONL file, seen from the folder the command runs in.")
-    kind: str = Field(default="math", description="Verifier of rows that name none: `math`, `number` or `exact`.")
+    kind: Literal["math", "number", "exact"] = Field(
+        default="math", description="Verifier of rows that name none: `math`, `number` or `exact`."
+    )
     domain: str = Field(default="", description="Domain of rows that name none; empty takes the file's name.")
     limit: int | None = Field(default=None, ge=1, description="Read at most this many problems.")
 
@@ -254,16 +256,16 @@ class LogSettings(Section):
 class SftSettings(Section):
     """Supervised fine-tuning: AdamW, warm-up, cosine."""
 
-    steps: int = Field(500, ge=1)
-    learning_rate: float = Field(1e-5, gt=0)
-    warmup_steps: int = Field(20, ge=1)
-    weight_decay: float = Field(0.01, ge=0)
-    max_grad_norm: float = Field(1.0, gt=0)
-    batch_tokens: int = Field(8192, ge=1, description="Padded tokens in a batch.")
-    max_length: int = Field(4096, ge=2, description="Longest prompt and response together, in tokens.")
+    steps: int = Field(default=500, ge=1)
+    learning_rate: float = Field(default=1e-5, gt=0)
+    warmup_steps: int = Field(default=20, ge=1)
+    weight_decay: float = Field(default=0.01, ge=0)
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    batch_tokens: int = Field(default=8192, ge=1, description="Padded tokens in a batch.")
+    max_length: int = Field(default=4096, ge=2, description="Longest prompt and response together, in tokens.")
     autocast: Literal["none", "bfloat16"] = "none"
-    report_every: int = Field(20, ge=1)
-    seed: int = Field(0, ge=0)
+    report_every: int = Field(default=20, ge=1)
+    seed: int = Field(default=0, ge=0)
 
 
 class RunConfig(Section):
