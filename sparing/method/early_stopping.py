@@ -25,17 +25,21 @@ from sparing.method import _checks
 from sparing.types import FloatArray, IntArray
 
 ONSET_DECLINE = 0.67
-"""Standard errors below the reference from which a validation counts as part of a decline already established: its
-accuracy is then lower with odds of three to one. It only decides how far back the decline reached."""
+"""Standard errors below the reference, tolerance aside, from which a validation belongs to a decline established by later
+ones: its accuracy is then lower with odds of three to one. It decides how far back a decline reached, not whether there
+is one, except that the bar is never lower."""
 
-SIMULATED_RUNS = 1000
+SIMULATED_RUNS = 500
 _CHUNK_VALUES = 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValidationPoint:
-    """One validation: per-problem accuracy in [0, 1], shape (P,), in the same order every time, and the mean response
-    length in tokens."""
+    """One validation of a fixed set of problems.
+
+    `accuracy_P` is the share of correct responses of each problem, in [0, 1], shape (P,), in the same order every time;
+    `length` is the mean response length in tokens.
+    """
 
     step: int
     accuracy_P: FloatArray
@@ -169,7 +173,7 @@ def _bar(accuracy_PT: FloatArray, patience: int, confidence: float, horizon: int
         drawn = rng.integers(0, num_points, size=shape)
         simulated_BPT = accuracy_PT[np.arange(num_problems)[None, :, None], drawn]
         largest.append(_declines(simulated_BPT, patience, 0.0)[0].max(axis=1))
-    return max(float(np.quantile(np.concatenate(largest), confidence)), 0.0)
+    return max(float(np.quantile(np.concatenate(largest), confidence)), ONSET_DECLINE)
 
 
 def _check(

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sparing.errors import MethodError
 from sparing.method import _checks
-from sparing.types import FloatArray, IntArray
+from sparing.types import FloatArray
 
 _CHUNK_VALUES = 4_000_000
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
@@ -193,7 +193,7 @@ def _nested_means(
     return [np.concatenate(part) for part in parts]
 
 
-def _resampled_mean(table_PK: FloatArray, drawn_RP: IntArray, rng: np.random.Generator) -> FloatArray:
+def _resampled_mean(table_PK: FloatArray, drawn_RP: NDArray[np.int32], rng: np.random.Generator) -> FloatArray:
     """Mean over drawn problems of the mean of responses drawn from each, shape (R,)."""
     num_responses = table_PK.shape[1]
     first_RP = drawn_RP * np.int32(num_responses)
@@ -203,7 +203,7 @@ def _resampled_mean(table_PK: FloatArray, drawn_RP: IntArray, rng: np.random.Gen
         # uint8 draws where they suffice: numpy makes them four times as fast as int64 ones.
         dtype = np.uint8 if num_responses <= 256 else np.int32
         total_R += flat[first_RP + rng.integers(0, num_responses, size=drawn_RP.shape, dtype=dtype)].sum(axis=1)
-    return total_R / (drawn_RP.shape[1] * num_responses)
+    return np.asarray(total_R / (drawn_RP.shape[1] * num_responses))
 
 
 def _interval(value: float, draws_R: FloatArray, confidence: float) -> Interval:
