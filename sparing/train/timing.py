@@ -8,16 +8,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
 
+from sparing.rollout.groups import Grades
 from sparing.types import Verdict
-
-
-class Grades(Protocol):
-    """The one method of `sparing.verify.grader.Grader` that rollouts need."""
-
-    def grade(self, requests: Sequence[Any]) -> list[Verdict]:
-        """Verdicts in the order of the requests."""
+from sparing.verify.grader import GradeRequest
 
 
 class Stopwatch:
@@ -43,7 +37,7 @@ class TimedGrader:
         self._grader = grader
         self._stopwatch = stopwatch
 
-    def grade(self, requests: Sequence[Any]) -> list[Verdict]:
+    def grade(self, requests: Sequence[GradeRequest]) -> list[Verdict]:
         """As the grader's own."""
         with self._stopwatch.measure("verify"):
             return self._grader.grade(requests)

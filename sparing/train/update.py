@@ -164,7 +164,7 @@ class _Totals:
     def add_tokens(self, sums: dict[str, torch.Tensor], entropy: float) -> None:
         self.tokens += float(sums["tokens"])
         self.clipped += float(sums["clipped"])
-        self.kl += float(sums["kl"])
+        self.kl += float(sums["approx_kl"])
         self.entropy += entropy
 
     def result(self, next_learning_rate: float) -> UpdateResult:
