@@ -5,9 +5,22 @@ Layers take the section they need; `sparing.recipe` reads TOML into `RunConfig` 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+_SCALARS = (int, float, str, bool)
 
 
 class Section(BaseModel):
@@ -15,6 +28,18 @@ class Section(BaseModel):
 
     # Infinite learning rates and not-a-number shares are mistakes in every field.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _types_as_written(cls, value: Any, info: ValidationInfo) -> Any:
+        """`"8"` is no number and `1` is no `true`, though pydantic would convert them."""
+        annotation = cls.model_fields[info.field_name or ""].annotation
+        parts = get_args(annotation) or (annotation,)
+        scalars = [scalar for scalar in _SCALARS if any(scalar is part for part in parts)]
+        fits = type(value) in scalars or (type(value) is int and float in scalars)
+        if scalars and type(value) in _SCALARS and not fits:
+            raise PydanticCustomError("wrong_type", "has the wrong type")
+        return value
 
 
 class ModelSettings(Section):
@@ -74,12 +99,19 @@ def _path_is_jsonl(value: Any) -> Any:
     return value
 
 
+def _type_of(value: Any) -> Any:
+    return value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+
+
 def _one_is_a_list(value: Any) -> Any:
     return [value] if isinstance(value, str | dict) else value
 
 
 Source = Annotated[
-    Annotated[JsonlSource | LabSource, Field(discriminator="type")],
+    Annotated[
+        Annotated[JsonlSource, Tag("jsonl")] | Annotated[LabSource, Tag("lab")],
+        Discriminator(_type_of),
+    ],
     BeforeValidator(_path_is_jsonl),
 ]
 Sources = Annotated[tuple[Source, ...], BeforeValidator(_one_is_a_list)]
