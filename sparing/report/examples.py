@@ -9,28 +9,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.report.load import EvalProblem, Run, response_texts, split_thinking
+from sparing.report.load import response_texts
 from sparing.report.markup import Child, Markup, el, num, percent
+from sparing.report.records import HEDGES, EvalProblem, Run, split_thinking
 
-HEDGE_WORDS = ("wait", "but", "however")
-HEDGES = re.compile(rf"\b({'|'.join(HEDGE_WORDS)})\b", re.IGNORECASE)
+_HEDGE = re.compile(rf"\b({'|'.join(HEDGES)})\b", re.IGNORECASE)
 MOST_CHARS = 12_000  # of a text on the page; the middle of a longer one is left out
 Pair = tuple[EvalProblem, EvalProblem]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
-    """A problem to show, with why it was chosen."""
+    """A problem to show and why; of the final responses, one with `final_outcome` is shown where there is any."""
 
     label: str
     base: EvalProblem
     final: EvalProblem
+    final_outcome: str = "correct"
 
 
 def choose_examples(run: Run) -> list[Example]:
     """An easy trained, a hard trained and an unseen problem, each typical of its kind; and one that got worse.
 
-    Typical: base and final median lengths closest to the median of all problems of that domain and tier,
+    Typical: the responses that would be shown have lengths closest to their medians over that kind of problem,
     among problems with a correct response on both sides where there are any. Deterministic.
     """
     final = {problem.id: problem for problem in run.final}
@@ -52,7 +53,9 @@ def choose_examples(run: Run) -> list[Example]:
     worse = [pair for pair in pairs if pair[0].accuracy - pair[1].accuracy >= 0.5]
     if worse:
         base, after = min(worse, key=lambda pair: (pair[1].accuracy - pair[0].accuracy, pair[0].id))
-        examples.append(Example(label=f"One that got worse: {base.domain}", base=base, final=after))
+        examples.append(
+            Example(label=f"One that got worse: {base.domain}", base=base, final=after, final_outcome="incorrect")
+        )
     return examples
 
 
@@ -72,24 +75,25 @@ def _typical(pairs: Sequence[Pair]) -> Pair | None:
     good = [pair for pair in pairs if pair[0].accuracy > 0 and pair[1].accuracy > 0] or list(pairs)
     if not good:
         return None
-    logs = np.log([[max(float(np.median(side.lengths)), 1.0) for side in pair] for pair in good])
+    logs = np.log([[max(side.lengths[typical_response(side)], 1) for side in pair] for pair in good])
     distance = np.abs(logs - np.median(logs, axis=0)).sum(axis=1)
     return good[min(range(len(good)), key=lambda i: (round(float(distance[i]), 9), good[i][0].id))]
 
 
-def typical_response(problem: EvalProblem) -> int:
-    """Which of the k responses to show: the correct one nearest to the problem's median length."""
+def typical_response(problem: EvalProblem, outcome: str = "correct") -> int:
+    """Which of the k responses to show: one with that outcome if there is any, nearest to the median length."""
     median = float(np.median(problem.lengths))
     return min(
         range(len(problem.lengths)),
-        key=lambda i: (problem.outcomes[i : i + 1] != ("correct",), abs(problem.lengths[i] - median), i),
+        key=lambda i: (problem.outcomes[i : i + 1] != (outcome,), abs(problem.lengths[i] - median), i),
     )
 
 
 def example_figure(run: Run, example: Example) -> Markup:
     """Question, then base and final response side by side."""
     base, final = example.base, example.final
-    longest = max(base.lengths[typical_response(base)], final.lengths[typical_response(final)])
+    before, after = typical_response(base), typical_response(final, example.final_outcome)
+    longest = max(base.lengths[before], final.lengths[after])
     facts = [f"correct answer {base.answer}"]
     if math.isfinite(base.shortest_length):
         facts.append(f"shortest known response {num(base.shortest_length)} tokens")
@@ -101,23 +105,22 @@ def example_figure(run: Run, example: Example) -> Markup:
         el("p", " · ".join(facts), class_="facts"),
         el(
             "div",
-            _response(run, "base", base, longest),
-            _response(run, "final", final, longest),
+            _response(run, "base", base, before, longest),
+            _response(run, "final", final, after, longest),
             class_="pair",
         ),
         class_="example",
     )
 
 
-def _response(run: Run, which: str, problem: EvalProblem, longest: int) -> Markup:
-    index = typical_response(problem)
+def _response(run: Run, which: str, problem: EvalProblem, index: int, longest: int) -> Markup:
     texts = response_texts(run, which, problem)
     text = texts[index] if index < len(texts) else ""
     thinking, answer = split_thinking(text, run.thinking_tags)
     outcome = problem.outcomes[index] if index < len(problem.outcomes) else "unknown"
     cut = index < len(problem.truncated) and problem.truncated[index]
-    mark = {"correct": "✓ correct", "incorrect": "✗ incorrect"}.get(outcome, "? unknown")  # noqa: RUF001
-    hedges = len(HEDGES.findall(text))
+    mark = {"correct": "✓ correct", "incorrect": "✗ incorrect"}.get(outcome, "? unknown")
+    hedges = len(_HEDGE.findall(text))
     length = problem.lengths[index]
     return el(
         "section",
@@ -137,7 +140,7 @@ def _response(run: Run, which: str, problem: EvalProblem, longest: int) -> Marku
             "p",
             f"{sum(o == 'correct' for o in problem.outcomes)} of {len(problem.outcomes)} responses correct, "
             f"{num(min(problem.lengths))} to {num(max(problem.lengths))} tokens; "
-            f"{hedges} × wait, but or however here",  # noqa: RUF001
+            f"{hedges} hedging words in this one",
             class_="facts",
         ),
     )
@@ -160,4 +163,4 @@ def _shortened(text: str) -> str:
 
 def _marked(text: str) -> list[Child]:
     """The text with hedging words underlined; odd pieces of the split are the words."""
-    return [el("u", piece) if i % 2 else piece for i, piece in enumerate(HEDGES.split(text))]
+    return [el("u", piece) if i % 2 else piece for i, piece in enumerate(_HEDGE.split(text))]

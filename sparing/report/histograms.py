@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sparing.report.load import EvalProblem, Run
 from sparing.report.markup import Markup, el, num, percent
 from sparing.report.plot import SIZE, Axis, drawing, nice_axis, vertical, x_label
+from sparing.report.records import EvalProblem, Run
 
 MAX_BINS = 36
 

@@ -8,140 +8,30 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sparing.errors import RunError
-
-Row = dict[str, Any]
-Interval = tuple[float, float]
-NO_INTERVAL: Interval = (math.nan, math.nan)
-STAGE_NAMES = ("accuracy", "compression")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StageKey:
-    """Which stage of which loop a row belongs to."""
-
-    loop: int
-    index: int
-    name: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
-    """One row of metrics.jsonl; `values` holds its numbers by name (NaN where the file has none)."""
-
-    step: int
-    stage: StageKey
-    values: Mapping[str, float]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Validation:
-    """One row of validation.jsonl: accuracy in [0, 1] and mean response length in tokens, with intervals."""
-
-    step: int
-    stage: StageKey
-    accuracy: float
-    accuracy_interval: Interval
-    length: float
-    length_interval: Interval
-    num_problems: int
-    values: Mapping[str, float]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
-    """Why a stage ended and which checkpoint it kept."""
-
-    stage: StageKey
-    started_at: int
-    stopped_at: int
-    chosen_step: int
-    reason: str
-    evidence: Mapping[str, Any]
-
-    @property
-    def rolled_back(self) -> bool:
-        """Whether steps after the kept checkpoint were thrown away."""
-        return self.chosen_step < self.stopped_at
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EvalProblem:
-    """One test problem with its k responses; `offset` is where its row starts in the file, in bytes."""
-
-    id: str
-    domain: str
-    tier: str
-    question: str
-    answer: str
-    shortest_length: float
-    outcomes: tuple[str, ...]
-    lengths: tuple[int, ...]
-    truncated: tuple[bool, ...]
-    thinking_chars: int
-    chars: int
-    offset: int
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the k responses that are correct."""
-        return sum(outcome == "correct" for outcome in self.outcomes) / max(len(self.outcomes), 1)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
-    """Base against final on one domain, or on one tier of it; lengths in tokens, intervals at 95 %."""
-
-    name: str
-    trained: bool
-    base_accuracy: float
-    final_accuracy: float
-    delta_accuracy: float
-    delta_interval: Interval
-    base_length: float
-    final_length: float
-    relative_length: float
-    relative_interval: Interval
-    shortest_length: float
-    excess_removed: float
-    tiers: tuple[Comparison, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """Everything the report shows."""
-
-    path: Path
-    config: Row
-    steps: tuple[Step, ...]
-    validations: tuple[Validation, ...]
-    decisions: tuple[Decision, ...]
-    base: tuple[EvalProblem, ...]
-    final: tuple[EvalProblem, ...]
-    domains: tuple[Comparison, ...]
-    summary: Row | None
-    notes: tuple[str, ...]
-
-    @property
-    def complete(self) -> bool:
-        """Whether the run wrote its summary, the last thing it does."""
-        return self.summary is not None
-
-    def setting(self, name: str, default: Any = None) -> Any:
-        """A value of the recipe by its dotted name."""
-        return _dotted(self.config, name, default)
-
-    @property
-    def thinking_tags(self) -> tuple[str, str]:
-        """What opens and closes the thinking block; empty strings where the model has none."""
-        return _thinking_tags(self.config)
+from sparing.method.statistics import word_counts
+from sparing.report.records import (
+    HEDGES,
+    NO_INTERVAL,
+    Comparison,
+    Decision,
+    EvalProblem,
+    Interval,
+    Row,
+    Run,
+    StageKey,
+    Step,
+    Validation,
+    number,
+    split_thinking,
+    thinking_tags,
+)
 
 
 def load_run(folder: Path) -> Run:
@@ -178,41 +68,6 @@ def response_texts(run: Run, which: str, problem: EvalProblem) -> tuple[str, ...
     with (run.path / "evals" / f"{which}.jsonl").open("rb") as file:
         file.seek(problem.offset)
         return tuple(str(text) for text in json.loads(file.readline()).get("texts") or ())
-
-
-def split_thinking(text: str, tags: tuple[str, str]) -> tuple[str, str | None]:
-    """(thinking, answer) of a response; the answer is None where thinking never closed.
-
-    The opening tag may be part of the prompt, so the text need not begin with it.
-    """
-    opening, closing = tags
-    if not closing:
-        return "", text
-    thinking, found, answer = text.partition(closing)
-    return thinking.strip().removeprefix(opening).strip(), answer.strip() if found else None
-
-
-def number(row: Mapping[str, Any], key: str) -> float:
-    """The row's finite number under `key`, else NaN."""
-    value = row.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.nan
-    return float(value) if math.isfinite(value) else math.nan
-
-
-def _dotted(config: Row, name: str, default: Any) -> Any:
-    value: Any = config
-    for part in name.split("."):
-        if not isinstance(value, dict) or part not in value:
-            return default
-        value = value[part]
-    return value
-
-
-def _thinking_tags(config: Row) -> tuple[str, str]:
-    if not _dotted(config, "thinking.enabled", True):
-        return "", ""
-    return str(_dotted(config, "thinking.open", "<think>")), str(_dotted(config, "thinking.close", "</think>"))
 
 
 def _read_object(path: Path) -> Row:
@@ -299,7 +154,7 @@ def _decision(row: Row) -> Decision:
 
 
 def _evaluation(path: Path, config: Row, notes: list[str]) -> tuple[EvalProblem, ...]:
-    tags = _thinking_tags(config)
+    tags = thinking_tags(config)
     problems = []
     for offset, row in _rows_with_offset(path, notes, "id"):
         texts = [str(text) for text in row.get("texts") or ()]
@@ -316,6 +171,7 @@ def _evaluation(path: Path, config: Row, notes: list[str]) -> tuple[EvalProblem,
                 truncated=tuple(reason == "length" for reason in row.get("finish_reasons") or ()),
                 thinking_chars=sum(len(split_thinking(text, tags)[0]) for text in texts),
                 chars=sum(len(text) for text in texts),
+                hedges=sum(word_counts(texts, HEDGES).values()),
                 offset=offset,
             )
         )

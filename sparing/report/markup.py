@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sparing.report.load import Interval
+from sparing.report.records import Interval
 
 NBSP = " "
 DASH = "–"  # noqa: RUF001
@@ -98,3 +98,29 @@ def short(value: float) -> str:
 def has(interval: Interval) -> bool:
     """Whether both ends of the interval are known."""
     return math.isfinite(interval[0]) and math.isfinite(interval[1])
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit a person would use."""
+    if seconds < 90:
+        return f"{num(seconds)} seconds"
+    if seconds < 5400:
+        return f"{num(seconds / 60)} minutes"
+    return f"{num(seconds / 3600, 1)} hours"
+
+
+def section(identity: str, title: str, *children: Child) -> Markup:
+    """A part of the page under its own heading."""
+    return el("section", el("h2", title, id=identity), *children, aria_labelledby=identity)
+
+
+def table(head: Sequence[Child], rows: Iterable[Markup], caption: str, class_: str = "") -> Markup:
+    """A table in a box that scrolls sideways by itself."""
+    header = el("tr", [cell if isinstance(cell, Markup) else el("th", cell, scope="col") for cell in head])
+    inner = el("table", el("caption", caption), el("thead", header), *rows, class_=class_ or None)
+    return el("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def numeric_heads(*titles: str) -> list[Markup]:
+    """Column heads above numbers."""
+    return [el("th", title, scope="col", class_="num") for title in titles]

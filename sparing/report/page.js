@@ -19,8 +19,8 @@
         const filled = series.filter((s) => s.x.length);
         if (!output || !filled.length) continue;
         const at = nearest(filled[0].x, step);
-        output.textContent = `step ${filled[0].x[at]}: ` +
-          filled.map((s) => `${s.label ? s.label + " " : ""}${format(s.y[nearest(s.x, step)])}`).join(", ");
+        const values = filled.map((s) => format(s.y[nearest(s.x, step)])).join(" · ");
+        output.textContent = name.startsWith("validation") ? `step ${filled[0].x[at]}: ${values}` : values;
       }
     };
     const cursors = areas.map((area) => area.appendChild(Object.assign(document.createElement("div"), { className: "cursor" })));

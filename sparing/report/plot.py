@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sparing.report.markup import Child, Markup, el, join, short
+from sparing.report.markup import Child, Markup, el, join, num
 
 SIZE = 1000  # both sides of every drawing; the page stretches it
 Points = Sequence[tuple[float, float]]
@@ -23,6 +23,13 @@ class Axis:
     low: float
     high: float
     ticks: tuple[float, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """The labels of the ticks, with as many decimals as their distance needs."""
+        step = self.ticks[1] - self.ticks[0] if len(self.ticks) > 1 else self.high - self.low
+        digits = next((d for d in range(7) if abs(step * 10**d - round(step * 10**d)) < 1e-6), 7)
+        return [num(tick, digits) for tick in self.ticks]
 
     def share(self, value: float) -> float:
         """Where the value lies on the axis, 0 at `low` and 1 at `high`."""
@@ -147,13 +154,11 @@ def panel(
     right: Child = None,
     name: str | None = None,
     show_x: bool = True,
-    y_texts: Sequence[str] | None = None,
 ) -> Markup:
     """A drawing with its axes. `name` links it to the page's shared cursor, `right` holds labels of a right axis."""
-    texts = y_texts if y_texts is not None else [short(tick) for tick in y.ticks]
-    labels = [y_label(y, tick, text) for tick, text in zip(y.ticks, texts, strict=True)]
+    labels = [y_label(y, tick, text) for tick, text in zip(y.ticks, y.texts, strict=True)]
     area = el("div", drawn, overlay, class_="area", data_panel=name)
-    ticks = [x_label(x, tick, short(tick), "alt" if i % 2 else "") for i, tick in enumerate(x.ticks)]
+    ticks = [x_label(x, tick, num(tick), "alt" if i % 2 else "") for i, tick in enumerate(x.ticks)]
     return el(
         "div",
         el("div", labels, class_="y", aria_hidden="true"),

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sparing.report.load import Comparison, EvalProblem, Interval, Run
-from sparing.report.markup import DASH, Child, Markup, el, has, num, percent, signed
+from sparing.report.markup import DASH, Markup, el, has, num, percent, signed, table
 from sparing.report.plot import Axis, dot, drawing, nice_axis, vertical, x_label
+from sparing.report.records import Comparison, EvalProblem, Interval, Run
 from sparing.report.words import accuracy_fell, accuracy_rose, delta_interval, is_longer, is_shorter, length_interval
 
 MAX_TIER_ROWS = 30
-
-
-def table(head: Sequence[Child], rows: Iterable[Markup], caption: str, class_: str = "") -> Markup:
-    """A table in a box that scrolls sideways by itself."""
-    header = el("tr", [cell if isinstance(cell, Markup) else el("th", cell, scope="col") for cell in head])
-    inner = el("table", el("caption", caption), el("thead", header), *rows, class_=class_ or None)
-    return el("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
 def in_order(domains: Sequence[Comparison]) -> list[Comparison]:
@@ -151,8 +144,8 @@ def easy_against_hard(run: Run) -> str:
         return ""
     parts = [f"{name} {percent(float(np.mean(values)) - 1, sign=True)}" for name, values in tiers.items()]
     return (
-        f"Mean change in length by tier, over the domains that have tiers: {', '.join(parts)}. The gate sees only what "
-        "is mastered, so easy problems should be shortened more."
+        f"Mean change in length by tier, over the domains that have tiers: {', '.join(parts)}. The gate penalises only what "
+        "is mastered, so easy problems are expected to be shortened more."
     )
 
 
@@ -173,6 +166,7 @@ def breakdown_table(run: Run) -> Markup | None:
                 "cut at the limit",
                 "accuracy, uncut",
                 "thinking share",
+                "hedges",
             )
         ),
     ]
@@ -200,6 +194,9 @@ def _breakdown_row(name: str, pairs: Sequence[tuple[EvalProblem, EvalProblem]]) 
         _change([_mean([cut for p in side for cut in p.truncated]) for side in sides], percent),
         _change([_uncut_accuracy(side) for side in sides], lambda v: num(v, 3)),
         _change([sum(p.thinking_chars for p in side) / max(sum(p.chars for p in side), 1) for side in sides], percent),
+        _change(
+            [1000 * sum(p.hedges for p in side) / max(sum(_lengths(side)), 1) for side in sides], lambda v: num(v, 1)
+        ),
     ]
     return el("tr", el("th", name, scope="row"), [el("td", text, class_="num") for text in cells])
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sparing.report.load import Comparison, Decision, Run
 from sparing.report.markup import NBSP, has, num, percent, signed
+from sparing.report.records import Comparison, Decision, Run
 
 TO = " to "
 ARROW = " → "
@@ -17,11 +17,12 @@ ARROW = " → "
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Headline:
-    """The title sentence and the sentences under it; `warning` is what a reader must not overlook."""
+    """The title sentence, the sentences under it, those of them that tell of a loss, and what limits the page itself."""
 
     title: str
     lead: tuple[str, ...]
-    warning: str
+    losses: tuple[str, ...] = ()
+    warning: str = ""
 
 
 def headline(run: Run) -> Headline:
@@ -31,25 +32,24 @@ def headline(run: Run) -> Headline:
     trained = [domain for domain in run.domains if domain.trained]
     unseen = [domain for domain in run.domains if not domain.trained]
     if not run.domains:
-        title, lead = _validation_words(run)
+        title, sentences = _validation_words(run)
         return Headline(
             title=title,
-            lead=(*lead, "No test set was given (data.test is empty), so base and final were not compared."),
-            warning="",
+            lead=(*sentences, "No test set was given (data.test is empty), so base and final were not compared."),
         )
     if len(trained) == 1:
-        first = [_title(trained[0])]
-    elif trained:
-        first = [_group_title("trained", trained)]
+        title = _title(trained[0])
     else:
-        first = [_group_title("tested", unseen)]
-    lead = [_sentence(domain) for domain in (trained if len(trained) <= 2 else [])]
-    if len(trained) > 2 or not trained:
+        title = _group_title("trained", trained) if trained else _group_title("tested", unseen)
+    lead = [(_sentence(domain), accuracy_fell(domain)) for domain in trained if len(trained) <= 2]
+    if not lead:
         lead.append(_accuracy_words(trained or unseen))
     if trained and unseen:
-        lead.append(_group_sentence("unseen", unseen))
+        lead.append((_group_sentence("unseen", unseen), False))
         lead.append(_accuracy_words(unseen))
-    return Headline(title=" ".join(first), lead=tuple(lead), warning=_warning(run))
+    return Headline(
+        title=title, lead=tuple(text for text, _ in lead), losses=tuple(text for text, is_loss in lead if is_loss)
+    )
 
 
 def is_shorter(domain: Comparison) -> bool:
@@ -73,13 +73,13 @@ def accuracy_rose(domain: Comparison) -> bool:
 
 
 def length_interval(domain: Comparison) -> str:
-    """The 95 % interval of the change in length, `−74 % to −68 %`."""
+    """The 95 % interval of the change in length, such as -74 % to -68 %."""
     low, high = domain.relative_interval
     return percent(low - 1, sign=True) + TO + percent(high - 1, sign=True) if has(domain.relative_interval) else ""
 
 
 def delta_interval(domain: Comparison) -> str:
-    """The 95 % interval of the change in accuracy, `−0.005 to +0.045`."""
+    """The 95 % interval of the change in accuracy, such as -0.005 to +0.045."""
     low, high = domain.delta_interval
     return signed(low) + TO + signed(high) if has(domain.delta_interval) else ""
 
@@ -157,7 +157,8 @@ def _group_sentence(kind: str, domains: Sequence[Comparison]) -> str:
     return f"Without being trained on, {len(shorter)} of {noun} got {cut} shorter; not reliably: {', '.join(others)}."
 
 
-def _accuracy_words(domains: Sequence[Comparison]) -> str:
+def _accuracy_words(domains: Sequence[Comparison]) -> tuple[str, bool]:
+    """What happened to accuracy, and whether it fell anywhere."""
     fell = [domain for domain in domains if accuracy_fell(domain)]
     rose = [domain for domain in domains if accuracy_rose(domain)]
     parts = [
@@ -166,23 +167,14 @@ def _accuracy_words(domains: Sequence[Comparison]) -> str:
         if some
     ]
     if not parts:
-        where = "on any of them" if len(domains) > 1 else "there"
-        return f"Accuracy shows no significant change {where}."
+        return f"Accuracy shows no significant change {'on any of them' if len(domains) > 1 else 'there'}.", False
     rest = len(domains) - len(fell) - len(rose)
     tail = f"; no significant change on the other {rest}" if rest else ""
-    return f"Accuracy {' and '.join(parts)} there{tail}."
-
-
-def _warning(run: Run) -> str:
-    fell = [domain for domain in run.domains if accuracy_fell(domain)]
-    if not fell:
-        return ""
-    names = ", ".join(f"{domain.name} {signed(domain.delta_accuracy)}" for domain in fell)
-    return f"Accuracy fell beyond its 95{NBSP}% interval: {names}."
+    return f"Accuracy {' and '.join(parts)}{tail}.", bool(fell)
 
 
 def _incomplete(run: Run) -> Headline:
-    last = max((row.step for row in [*run.steps, *run.validations]), default=0)
+    last = max([step.step for step in run.steps] + [v.step for v in run.validations], default=0)
     planned = planned_steps(run)
     of = f" of at most {planned}" if planned else ""
     title, lead = _validation_words(run)
