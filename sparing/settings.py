@@ -289,7 +289,11 @@ class SftSettings(Section):
     """Supervised fine-tuning: AdamW, warm-up, cosine."""
 
     steps: int = Field(default=500, ge=1)
-    learning_rate: float = Field(default=1e-5, gt=0)
+    optimizer: Literal["adamw", "muon"] = Field(
+        default="adamw", description="`muon` trains the hidden matrices with Muon: for a model that starts from nothing."
+    )
+    learning_rate: float = Field(default=1e-5, gt=0, description="Peak rate of AdamW.")
+    muon_learning_rate: float = Field(default=0.02, gt=0, description="Peak rate of Muon, where it is used.")
     warmup_steps: int = Field(default=20, ge=1)
     weight_decay: float = Field(default=0.01, ge=0)
     max_grad_norm: float = Field(default=1.0, gt=0)
