@@ -1,0 +1,94 @@
+"""Progress on a terminal: events scroll by above, the panel stays below."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from sparing.settings import RunConfig
+from sparing.terminal.panel import COLOURS, RunPanel
+from sparing.terminal.results import results_table
+from sparing.terminal.state import RunState
+from sparing.terminal.words import decision_sentence, duration, run_sentence, stage_sentence, validation_sentence
+
+Row = Mapping[str, Any]
+
+_REFRESHES_PER_SECOND = 4
+
+
+class LiveProgress:
+    """A panel that is redrawn in place; it vanishes at the end and leaves the events and the final table."""
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.console = console or Console()
+        self.state = RunState(clock)
+        self._live: Live | None = None
+
+    def run_started(self, config: RunConfig, total_steps: int, resumed_at: int | None) -> None:
+        """Open the panel."""
+        self.state.start(config, total_steps, resumed_at)
+        self._say(run_sentence(config, total_steps, resumed_at), "bold")
+        self._live = Live(
+            RunPanel(self.state),
+            console=self.console,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            transient=True,
+        )
+        self._live.start()
+
+    def stage_started(self, loop: int, stage_index: int, stage: str, steps: int) -> None:
+        """Mark the stage."""
+        self.state.start_stage(stage_index)
+        self._say(stage_sentence(self.state, loop, stage, steps), COLOURS.get(stage, ""))
+
+    def message(self, text: str) -> None:
+        """Print above the panel; warnings stand out."""
+        self._say(text, "yellow" if text.lower().startswith("warning") else "")
+
+    def step(self, row: Row, timings: Row) -> None:
+        """Take in the figures; the next refresh shows them."""
+        self.state.observe_step(row, timings)
+
+    def validation(self, row: Row) -> None:
+        """Print and put into the panel's table."""
+        self.state.observe_validation(row)
+        self._say(validation_sentence(self.state, row), "")
+
+    def evaluating(self, name: str, done: int, total: int) -> None:
+        """Show the evaluation in place of the steps."""
+        self.state.evaluation = (name, done, total) if done < total else None
+
+    def stage_ended(self, decision: Row) -> None:
+        """Print the decision; a roll-back stands out."""
+        back = decision["chosen_step"] != decision["stopped_at"]
+        self._say(decision_sentence(decision), "bold yellow" if back else COLOURS.get(decision["stage"], ""))
+
+    def run_ended(self, summary: Row) -> None:
+        """Take the panel away and print the final table."""
+        self.close()
+        print_results(self.console, summary)
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _say(self, text: str, style: str) -> None:
+        line = Text.assemble((time.strftime("%H:%M:%S "), "dim"), (text, style))
+        self.console.print(line, soft_wrap=False)
+
+
+def print_results(console: Console, summary: Row) -> None:
+    """The final table with a line above it."""
+    seconds, memory = summary.get("seconds"), summary.get("peak_memory_bytes")
+    peak = f", {memory / 1e9:.1f} GB of memory at most" if memory else ""
+    console.print(Text(f"run done in {duration(seconds)}{peak}", style="bold"))
+    if summary.get("domains"):
+        console.print()
+        console.print(results_table(summary, console.width))
