@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from sparing.settings import RunConfig
@@ -80,8 +81,9 @@ class LiveProgress:
             self._live = None
 
     def _say(self, text: str, style: str) -> None:
-        line = Text.assemble((time.strftime("%H:%M:%S "), "dim"), (text, style))
-        self.console.print(line, soft_wrap=False)
+        line = Table.grid(padding=(0, 1))  # Two columns, so that long lines wrap beside the time.
+        line.add_row(Text(time.strftime("%H:%M:%S"), style="dim"), Text(text, style=style))
+        self.console.print(line)
 
 
 def print_results(console: Console, summary: Row) -> None:

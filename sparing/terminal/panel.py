@@ -106,7 +106,7 @@ class RunPanel:
         )
         grid.add_row(
             Text("rho", style="dim"),
-            f"{row.get('rho', 0.0):.2f}",
+            f"{row.get('rho', 0.0):.2f}" if penalised is not None else "-",
             self._target(row),
             Text("  tokens/s", style="dim"),
             tokens(state.tokens_per_second),
@@ -134,7 +134,7 @@ class RunPanel:
             grid.add_column(justify=justify, no_wrap=True)
         grid.add_row(*(Text(head, style="dim") for head in ("validation", "accuracy", "95 %", "length", "", "")))
         longest = max(float(row["length"]) for row in shown)
-        room = max(0, width - 62)
+        room = max(0, width - 52)  # What the other columns leave.
         for row in shown:
             newest = row is rows[-1]
             bar = "━" * max(1, round(room * float(row["length"]) / longest)) if longest and room else ""

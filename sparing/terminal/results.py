@@ -12,44 +12,47 @@ from sparing.terminal.words import percent, tokens
 
 Row = Mapping[str, Any]
 
-# Columns with intervals beside their values need this much room; below it they go underneath.
-_WIDE = 108
+# Columns with intervals beside their values need this much room; below it they go underneath, with two digits.
+_WIDE = 112
 
 
 def results_table(summary: Row, width: int) -> Table:
     """The table for a terminal of `width` columns: trained domains first, tiers below their domain."""
     wide = width >= _WIDE
-    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
-    table.add_column("domain", no_wrap=True)
-    for head in ("base", "final"):
-        table.add_column(f"{head}\naccuracy" if not wide else f"{head} accuracy", justify="right")
-    table.add_column("change" + (" [95 %]" if wide else "\n[95 %]"), justify="right", no_wrap=True)
-    for head in ("base", "final"):
-        table.add_column(f"{head}\nlength" if not wide else f"{head} length", justify="right")
-    table.add_column("of base" + (" [95 %]" if wide else "\n[95 %]"), justify="right", no_wrap=True)
-    table.add_column("short-\nest" if not wide else "shortest", justify="right")
-    table.add_column("excess\nremoved" if not wide else "excess removed", justify="right")
-    gap = " " if wide else "\n"
+    gap, digits = (" ", 3) if wide else ("\n", 2)
+    table = Table(box=None, padding=(0, 2 if wide else 1, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("domain")
+    for head in ("accuracy\nbase → final", f"change{gap}[95 %]", "length\nbase → final", f"of base{gap}[95 %]"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("shortest", justify="right", no_wrap=True)
+    table.add_column("excess\nremoved", justify="right", no_wrap=True)
     for name, row, is_tier, trained in result_rows(summary):
-        fell = row["delta_accuracy_ci"][1] < 0
-        rose = row["delta_accuracy_ci"][0] > 0
-        shorter = row["relative_length_ci"][1] < 1
-        label = Text(f"  {name}" if is_tier else name, style="dim" if is_tier else "bold")
-        if not is_tier:
-            label.append(gap if wide else "\n", style="not bold")
-            label.append("trained" if trained else "unseen", style="not bold cyan" if trained else "not bold dim")
+        base, final = row["base"], row["final"]
+        delta, relative = row["delta_accuracy_ci"], row["relative_length_ci"]
         table.add_row(
-            label,
-            f"{row['base']['accuracy']:.3f}",
-            f"{row['final']['accuracy']:.3f}",
-            Text(f"{row['delta_accuracy']:+.3f}{gap}{_signed(row['delta_accuracy_ci'])}", style=_style(rose, fell)),
-            tokens(row["base"]["length"]),
-            tokens(row["final"]["length"]),
-            Text(f"{row['relative_length']:.2f}{gap}{_plain(row['relative_length_ci'])}", style=_style(shorter, False)),
+            _label(name, gap, is_tier=is_tier, trained=trained),
+            f"{base['accuracy']:.{digits}f} → {final['accuracy']:.{digits}f}",
+            Text(
+                f"{row['delta_accuracy']:+.{digits}f}{gap}{_signed(delta, digits)}",
+                style=_style(good=delta[0] > 0, bad=delta[1] < 0),
+            ),
+            f"{tokens(base['length'])} → {tokens(final['length'])}",
+            Text(
+                f"{row['relative_length']:.2f}{gap}{_plain(relative)}",
+                style=_style(good=relative[1] < 1, bad=False),
+            ),
             tokens(row.get("shortest_length")),
             percent(excess_removed(row)),
         )
     return table
+
+
+def _label(name: str, gap: str, *, is_tier: bool, trained: bool) -> Text:
+    if is_tier:
+        return Text(f"  {name}", style="dim")
+    label = Text(name, style="bold")
+    label.append(f"{gap}trained" if trained else f"{gap}unseen", style="not bold cyan" if trained else "not bold dim")
+    return label
 
 
 def result_lines(summary: Row) -> list[str]:
@@ -64,7 +67,7 @@ def result_lines(summary: Row) -> list[str]:
         lines.append(
             f"{domain:<14} {name if is_tier else 'all':<6} {'trained' if trained else 'unseen':<8}"
             f" {row['base']['accuracy']:>8.3f} {row['final']['accuracy']:>9.3f} {row['delta_accuracy']:>+7.3f}"
-            f" {_signed(row['delta_accuracy_ci']):<17} {tokens(row['base']['length']):>8}"
+            f" {_signed(row['delta_accuracy_ci'], 3):<17} {tokens(row['base']['length']):>8}"
             f" {tokens(row['final']['length']):>9} {row['relative_length']:>7.2f} {_plain(row['relative_length_ci']):<13}"
             f" {tokens(row.get('shortest_length')):>8} {percent(excess_removed(row)):>14}"
         )
@@ -91,12 +94,12 @@ def excess_removed(row: Row) -> float | None:
     return float((row["base"]["length"] - row["final"]["length"]) / (row["base"]["length"] - shortest))
 
 
-def _style(good: bool, bad: bool) -> str:
+def _style(*, good: bool, bad: bool) -> str:
     return "green" if good else "red" if bad else ""
 
 
-def _signed(pair: Any) -> str:
-    return f"[{pair[0]:+.3f}, {pair[1]:+.3f}]"
+def _signed(pair: Any, digits: int) -> str:
+    return f"[{pair[0]:+.{digits}f}, {pair[1]:+.{digits}f}]"
 
 
 def _plain(pair: Any) -> str:
