@@ -42,7 +42,12 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     core = Tokenizer(models.WordLevel(ids, unk_token=UNKNOWN))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=core, pad_token=PAD, eos_token=END, unk_token=UNKNOWN, padding_side="left", model_max_length=1024
+        tokenizer_object=core,
+        pad_token=PAD,
+        eos_token=END,
+        unk_token=UNKNOWN,
+        padding_side="left",
+        model_max_length=1024,
     )
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer

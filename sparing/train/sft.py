@@ -61,7 +61,9 @@ def read_examples(path: Path, tokenizer: Any, *, max_length: int) -> list[Exampl
         response_ids = [*tokenizer(response, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
         example = Example(prompt_ids=prompt_ids, response_ids=response_ids)
         if example.length > max_length:
-            raise DataError(f"{where}: {example.length} tokens, the limit is {max_length}; shorten it or raise sft max_length")
+            raise DataError(
+                f"{where}: {example.length} tokens, the limit is {max_length}; shorten it or raise sft max_length"
+            )
         examples.append(example)
     if not examples:
         raise DataError(f"{path}: no rows; nothing to train on")
@@ -130,10 +132,14 @@ def fine_tune(
     optimizers = _optimizers(model, settings)
     model.train()
     tokens, started = 0, time.perf_counter()
-    for step, batch in zip(range(settings.steps), batches(stream, batch_tokens=settings.batch_tokens, seed=settings.seed), strict=False):
+    for step, batch in zip(
+        range(settings.steps), batches(stream, batch_tokens=settings.batch_tokens, seed=settings.seed), strict=False
+    ):
         inputs = collate(batch, pad_id=pad_id, device=device)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=settings.autocast == "bfloat16"):
-            logits = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False).logits
+            logits = model(
+                input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False
+            ).logits
         loss = torch.nn.functional.cross_entropy(
             logits[:, :-1].flatten(0, 1).float(), inputs["labels"][:, 1:].flatten(), ignore_index=_IGNORED
         )
@@ -148,7 +154,14 @@ def fine_tune(
         tokens += int(inputs["attention_mask"].sum())
         if (step + 1) % settings.report_every == 0 or step + 1 == settings.steps:
             seconds = time.perf_counter() - started
-            report({"step": step + 1, "loss": float(loss.detach()), "tokens": tokens, "tokens_per_second": tokens / seconds})
+            report(
+                {
+                    "step": step + 1,
+                    "loss": float(loss.detach()),
+                    "tokens": tokens,
+                    "tokens_per_second": tokens / seconds,
+                }
+            )
     model.eval()
 
 
@@ -176,7 +189,9 @@ def run_sft(
 
 
 def _optimizers(model: Any, settings: SftSettings) -> list[torch.optim.Optimizer]:
-    hidden = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
+    hidden = [
+        p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name and "lm_head" not in name
+    ]
     if settings.optimizer == "adamw":
         hidden = []
     taken = {id(p) for p in hidden}
