@@ -84,10 +84,7 @@ class PlainProgress:
 
     def run_ended(self, summary: Row) -> None:
         """The final table."""
-        self._print(f"run done in {duration(summary.get('seconds'))}")
-        if summary.get("domains"):
-            for line in result_lines(summary):
-                self._print(line)
+        print_plain_results(summary, self._file)
 
     def close(self) -> None:
         """Print the last step that was left out."""
@@ -101,6 +98,13 @@ class PlainProgress:
     def _print(self, text: str) -> None:
         # Looked up late, so that a redirected stdout is honoured; flushed, so that `tail -f` sees it.
         print(text, file=self._file or sys.stdout, flush=True)
+
+
+def print_plain_results(summary: Row, file: TextIO | None = None) -> None:
+    """The final table as aligned lines, one a domain or tier."""
+    lines = [f"run done in {duration(summary.get('seconds'))}"]
+    lines += result_lines(summary) if summary.get("domains") else []
+    print("\n".join(lines), file=file or sys.stdout, flush=True)
 
 
 def step_line(state: RunState) -> str:

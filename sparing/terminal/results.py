@@ -25,7 +25,7 @@ def results_table(summary: Row, width: int) -> Table:
     for head in ("accuracy\nbase → final", f"change{gap}[95 %]", "length\nbase → final", f"of base{gap}[95 %]"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("shortest", justify="right", no_wrap=True)
-    table.add_column("excess\nremoved", justify="right", no_wrap=True)
+    table.add_column("excess\ngone", justify="right", no_wrap=True)
     for name, row, is_tier, trained in result_rows(summary):
         base, final = row["base"], row["final"]
         delta, relative = row["delta_accuracy_ci"], row["relative_length_ci"]
