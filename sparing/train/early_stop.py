@@ -51,9 +51,7 @@ def decide(config: RunConfig, stage: PlannedStage, position: Position, *, last: 
     # References only move forward, and nothing before its reference is ever chosen.
     position.keep_from = min(_reference_step(decision, points[0].step) for decision in (sustained, sudden))
     if sustained.stop:
-        return StageEnd(
-            chosen_step=points[sustained.chosen].step, reason=sustained.reason, evidence=sustained.evidence
-        )
+        return StageEnd(chosen_step=points[sustained.chosen].step, reason=sustained.reason, evidence=sustained.evidence)
     if not last:
         return None
     if sudden.stop:

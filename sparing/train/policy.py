@@ -143,9 +143,7 @@ class Policy:
     def _scores_M(self, rows: PaddedRows) -> tuple[torch.Tensor, torch.Tensor]:
         if not self._plain_head:
             logits_BWV = self.model(input_ids=rows.input_ids_BW, use_cache=False).logits
-            logprob_M, entropy_M = _token_scores(
-                logits_BWV[rows.row_M, rows.source_M], rows.target_M, self.temperature
-            )
+            logprob_M, entropy_M = _token_scores(logits_BWV[rows.row_M, rows.source_M], rows.target_M, self.temperature)
             return logprob_M, entropy_M
         hidden_BWD = self.model.base_model(input_ids=rows.input_ids_BW, use_cache=False).last_hidden_state
         num_tokens = rows.target_M.shape[0]

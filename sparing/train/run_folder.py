@@ -122,7 +122,9 @@ class RunFolder:
         except FileNotFoundError:
             raise RunError(f"{path} does not exist; {self.path} is not a run folder that can be read.") from None
         except ValueError as error:
-            raise RunError(f"{path} is not JSON ({error}); restore it, or start again in a new output folder.") from None
+            raise RunError(
+                f"{path} is not JSON ({error}); restore it, or start again in a new output folder."
+            ) from None
 
     def write_rows(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write a file of rows that is complete from the start, such as `evals/base.jsonl`."""

@@ -73,9 +73,7 @@ def _end_stage(trainer: Trainer, stages: Sequence[PlannedStage], end: StageEnd) 
     position.history = [{**chosen, "step": position.step}]
 
 
-def _repeat_validation(
-    trainer: Trainer, stage: PlannedStage, following: PlannedStage | None, chosen_step: int
-) -> None:
+def _repeat_validation(trainer: Trainer, stage: PlannedStage, following: PlannedStage | None, chosen_step: int) -> None:
     """Let the last row of validation.jsonl describe the weights gone back to.
 
     Equal weights and seed give equal figures, so the chosen step's row is repeated: as the starting point of the next

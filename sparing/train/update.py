@@ -43,7 +43,13 @@ class PolicyUpdater:
     """AdamW with linear warm-up, then constant (Sec. 4.1), on the clipped surrogate of a batch."""
 
     def __init__(
-        self, policy: Policy, objective: Objective, settings: OptimizerSettings, *, updates_per_batch: int, max_tokens: int
+        self,
+        policy: Policy,
+        objective: Objective,
+        settings: OptimizerSettings,
+        *,
+        updates_per_batch: int,
+        max_tokens: int,
     ) -> None:
         self.policy = policy
         self.objective = objective
@@ -117,7 +123,7 @@ class PolicyUpdater:
         # Freed, not zeroed: the memory serves the next rollouts' cache.
         self.optimizer.zero_grad(set_to_none=True)
         self.num_updates += 1
-        totals.add_step(loss, grad_norm, learning_rate)
+        totals.add_step(loss + 0.0, grad_norm, learning_rate)  # -0.0 becomes 0.0
 
     def _backward(
         self, rollouts: Sequence[Rollout], advantages_B: FloatArray, denominator: float, totals: _Totals

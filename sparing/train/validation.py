@@ -37,7 +37,7 @@ def evaluate_split(
     progress: Progress,
     name: str,
 ) -> list[ProblemResult]:
-    """k responses to every problem of `validation` or `test`, at the validation temperature.
+    """K responses to every problem of `validation` or `test`, at the validation temperature.
 
     The seed depends on the split alone: equal weights give equal figures whenever they are evaluated, and unequal ones are
     compared under the same random numbers.
@@ -122,7 +122,9 @@ def _instant_share(results: Sequence[ProblemResult], config: RunConfig, tokenize
         for text, reason, correct in zip(one.texts, one.finish_reasons, one.correct, strict=True):
             thinking, _, _ = split_response(text, reason, config.thinking)
             short = len(thinking) <= _LONG_TEXT
-            lengths_R.append(len(tokenizer(thinking, add_special_tokens=False)["input_ids"]) if short else len(thinking))
+            lengths_R.append(
+                len(tokenizer(thinking, add_special_tokens=False)["input_ids"]) if short else len(thinking)
+            )
             correct_R.append(correct)
     return instant_share(lengths_R, INSTANT_TOKENS, correct_R)
 
