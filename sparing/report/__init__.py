@@ -18,6 +18,6 @@ def write_report(run_folder: Path) -> Path:
     target = run_folder / "report.html"
     text = render(load_run(run_folder))
     # A reader that reloads while a run goes on never sees half a page.
-    unfinished = run_folder / ".report.html.tmp"
+    unfinished = run_folder / ".tmp-report.html"
     unfinished.write_text(text, encoding="utf-8")
     return unfinished.replace(target)

@@ -187,7 +187,10 @@ def definitions(run: Run) -> Markup:
             "Shortest known, excess removed",
             "Length of the shortest known good response (the teacher's), and the share of the length above it that is gone.",
         ),
-        ("Instant", "Responses with next to no thinking; their share rises when a model is compressed too far."),
+        (
+            "Instant",
+            "Wrong answers given with next to no thinking (at most 8 tokens); their share rises when a model is compressed too far.",
+        ),
     )
     limits = (
         f"This is one training run (seed {run.setting('seed', DASH)}). The intervals cover the choice of problems and of responses, not how another seed would have trained.",

@@ -76,7 +76,7 @@ CURVES = (
     Curve(
         name="instant",
         title="Instant answers",
-        meaning="validation; next to no thinking",
+        meaning="wrong, hardly any thinking",
         metrics=(("instant_share", ""),),
         share=True,
         validation=True,

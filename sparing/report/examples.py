@@ -11,7 +11,7 @@ import numpy as np
 
 from sparing.report.load import response_texts
 from sparing.report.markup import Child, Markup, el, num, percent
-from sparing.report.records import HEDGES, EvalProblem, Run, split_thinking
+from sparing.report.records import HEDGES, EvalProblem, Run, count_hedges, split_thinking
 
 _HEDGE = re.compile(rf"\b({'|'.join(HEDGES)})\b", re.IGNORECASE)
 MOST_CHARS = 12_000  # of a text on the page; the middle of a longer one is left out
@@ -34,8 +34,7 @@ def choose_examples(run: Run) -> list[Example]:
     Typical: the responses that would be shown have lengths closest to their medians over that kind of problem,
     among problems with a correct response on both sides where there are any. Deterministic.
     """
-    final = {problem.id: problem for problem in run.final}
-    pairs = [(p, final[p.id]) for p in run.base if p.id in final and p.lengths and final[p.id].lengths]
+    pairs = run.pairs
     trained = {domain.name for domain in run.domains if domain.trained}
     inside = [pair for pair in pairs if pair[0].domain in trained]
     outside = [pair for pair in pairs if pair[0].domain not in trained]
@@ -120,7 +119,7 @@ def _response(run: Run, which: str, problem: EvalProblem, index: int, longest: i
     outcome = problem.outcomes[index] if index < len(problem.outcomes) else "unknown"
     cut = index < len(problem.truncated) and problem.truncated[index]
     mark = {"correct": "✓ correct", "incorrect": "✗ incorrect"}.get(outcome, "? unknown")
-    hedges = len(_HEDGE.findall(text))
+    hedges = count_hedges(text)
     length = problem.lengths[index]
     return el(
         "section",

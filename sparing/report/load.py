@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import RunError
-from sparing.method.statistics import word_counts
 from sparing.report.records import (
-    HEDGES,
     NO_INTERVAL,
     Comparison,
     Decision,
@@ -28,6 +26,7 @@ from sparing.report.records import (
     StageKey,
     Step,
     Validation,
+    count_hedges,
     number,
     split_thinking,
     thinking_tags,
@@ -171,7 +170,7 @@ def _evaluation(path: Path, config: Row, notes: list[str]) -> tuple[EvalProblem,
                 truncated=tuple(reason == "length" for reason in row.get("finish_reasons") or ()),
                 thinking_chars=sum(len(split_thinking(text, tags)[0]) for text in texts),
                 chars=sum(len(text) for text in texts),
-                hedges=sum(word_counts(texts, HEDGES).values()),
+                hedges=sum(map(count_hedges, texts)),
                 offset=offset,
             )
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from sparing.report.records import Interval
 
-NBSP = " "
+NBSP = "\u00a0"
 DASH = "–"  # noqa: RUF001
 MINUS = "−"  # noqa: RUF001
 VOID = frozenset({"meta", "br", "link", "path", "rect", "line"})
@@ -92,7 +92,8 @@ def short(value: float) -> str:
         return num(value, 1)
     if size >= 0.001:
         return num(value, 3 if size < 1 else 2)
-    return f"{value:.1e}".replace("-", MINUS)
+    mantissa, _, exponent = f"{value:.1e}".partition("e")
+    return f"{mantissa}e{int(exponent)}".replace("-", MINUS)
 
 
 def has(interval: Interval) -> bool:
@@ -117,8 +118,9 @@ def section(identity: str, title: str, *children: Child) -> Markup:
 def table(head: Sequence[Child], rows: Iterable[Markup], caption: str, class_: str = "") -> Markup:
     """A table in a box that scrolls sideways by itself."""
     header = el("tr", [cell if isinstance(cell, Markup) else el("th", cell, scope="col") for cell in head])
-    inner = el("table", el("caption", caption), el("thead", header), *rows, class_=class_ or None)
-    return el("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    inner = el("table", el("thead", header), *rows, class_=class_ or None)
+    box = el("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    return el("figure", el("figcaption", caption), box)
 
 
 def numeric_heads(*titles: str) -> list[Markup]:

@@ -68,10 +68,10 @@ def _shift(interval: Interval) -> Interval:
 
 
 def _axis_labels(x: Axis, text: Callable[[float], str]) -> Markup:
+    """Tick labels; narrow pages keep those of the ends and of no change."""
+    kept = (x.ticks[0], 0.0, x.ticks[-1])
     return el(
-        "div",
-        [x_label(x, tick, text(tick), "alt" if i % 2 else "") for i, tick in enumerate(x.ticks)],
-        class_="x alone",
+        "div", [x_label(x, tick, text(tick), "" if tick in kept else "alt") for tick in x.ticks], class_="x alone"
     )
 
 
@@ -151,7 +151,7 @@ def easy_against_hard(run: Run) -> str:
 
 def breakdown_table(run: Run) -> Markup | None:
     """Where the length went: on correct responses, on problems both solve, at the cap, inside the thinking block."""
-    if not run.base or not run.final:
+    if not run.pairs:
         return None
     head = [
         "Domain",
@@ -160,7 +160,7 @@ def breakdown_table(run: Run) -> Markup | None:
             for text in (
                 "tokens, correct responses",
                 "tokens, both always correct",
-                "problems",
+                "of problems",
                 "shortest",
                 "longest",
                 "cut at the limit",
@@ -170,11 +170,10 @@ def breakdown_table(run: Run) -> Markup | None:
             )
         ),
     ]
-    final = {problem.id: problem for problem in run.final}
     names = [domain.name for domain in in_order(run.domains)] or sorted({p.domain for p in run.base})
     rows = []
     for name in names:
-        pairs = [(p, final[p.id]) for p in run.base if p.domain == name and p.id in final]
+        pairs = [pair for pair in run.pairs if pair[0].domain == name]
         if pairs:
             rows.append(_breakdown_row(name, pairs))
     caption = "Where the length went, base → final. The limit on tokens is the same for both."
@@ -188,7 +187,7 @@ def _breakdown_row(name: str, pairs: Sequence[tuple[EvalProblem, EvalProblem]]) 
     cells = [
         _change([_mean(_lengths(side, correct_only=True)) for side in sides], lambda v: num(v, 1)),
         _change([_mean(_lengths(side)) for side in solved], lambda v: num(v, 1)),
-        num(len(both)),
+        f"{len(both)} of {len(pairs)}",
         _change([min(_lengths(side), default=math.nan) for side in sides], num),
         _change([max(_lengths(side), default=math.nan) for side in sides], num),
         _change([_mean([cut for p in side for cut in p.truncated]) for side in sides], percent),

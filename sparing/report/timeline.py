@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sparing.report.markup import Markup, el, has, num, percent, short
 from sparing.report.plot import Axis, band, dot, drawing, grid, line, nice_axis, panel, vertical, x_label, y_label
-from sparing.report.records import Interval, Run, StageKey, Validation
+from sparing.report.records import Decision, Interval, Run, StageKey, Validation
 from sparing.report.stages import StageSpan, shading
 
 
@@ -87,7 +87,7 @@ def _validation_panel(
 ) -> Markup:
     points = run.validations
     rolled_back = [d for d in run.decisions if d.rolled_back]
-    lost = {(v.stage, v.step) for d in rolled_back for v in points if v.stage == d.stage and v.step > d.chosen_step}
+    lost = run.lost
     kept = {(d.stage, d.chosen_step) for d in rolled_back}
     lows = [(float(v.step), interval(v)[0]) for v in points if (v.stage, v.step) not in lost]
     highs = [(float(v.step), interval(v)[1]) for v in points if (v.stage, v.step) not in lost]
@@ -100,11 +100,8 @@ def _validation_panel(
         style = "hollow" if key in lost else "kept" if key in kept else ""
         title = _point_title(point, value(point), interval(point), style)
         layers.append(dot(x, y, (point.step, value(point)), f"{what} {style}".strip(), title))
-    overlay = []
-    for d in rolled_back:
-        side = "mark before" if x.share(d.stopped_at) > 0.7 else "mark"
-        overlay.append(x_label(x, d.stopped_at, f"stopped {d.stopped_at}, kept {d.chosen_step}", side))
-    first, last = value(points[0]), value(points[-1])
+    overlay = [_stop_label(x, decision, row) for row, decision in enumerate(rolled_back)]
+    first, last = value(points[0]), value(run.kept_validations[-1])
     description = (
         f"Validation {what} over {points[-1].step} steps, {len(points)} validations: "
         f"{short(first)} at step {points[0].step}, {short(last)} at step {points[-1].step}. The numbers are in the table below."
@@ -122,9 +119,16 @@ def _validation_panel(
     )
 
 
+def _stop_label(x: Axis, decision: Decision, row: int) -> Markup:
+    """What the vertical line of a stop means; neighbours take turns in two lines so that they do not collide."""
+    side = "mark before" if x.share(decision.stopped_at) > 0.7 else "mark"
+    text = f"stopped {decision.stopped_at}, kept {decision.chosen_step}"
+    return x_label(x, decision.stopped_at, text, f"{side} lower" if row % 2 else side)
+
+
 def _validation_lines(
     points: Sequence[Validation],
-    lost: set[tuple[StageKey, int]],
+    lost: frozenset[tuple[StageKey, int]],
     x: Axis,
     y: Axis,
     what: str,

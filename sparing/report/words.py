@@ -198,7 +198,7 @@ def planned_steps(run: Run) -> int:
 def _validation_words(run: Run) -> tuple[str, tuple[str, ...]]:
     if not run.validations:
         return "Nothing has been validated yet.", ()
-    first, last = run.validations[0], run.validations[-1]
+    first, last = run.kept_validations[0], run.kept_validations[-1]
     where = f"Validation accuracy is {num(last.accuracy, 3)} at a mean length of {num(last.length)} tokens at step {last.step}"
     if last.step == first.step:
         return f"{where}, before any training.", ()

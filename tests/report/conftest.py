@@ -140,6 +140,17 @@ def _summary(base: Sequence[dict[str, Any]], final: Sequence[dict[str, Any]]) ->
     return {"domains": domains, "stages": [], "seconds": 1530.0, "peak_memory_bytes": 1_200_000_000, "seed": 7}
 
 
+def _evidence(points: Sequence[dict[str, Any]], stage: Stage) -> dict[str, Any]:
+    own = [point for point in points if stage[3] <= point["step"] <= stage[4] and "weights_step" not in point]
+    accuracy = [point["accuracy"] for point in own]
+    decline = [max(0.0, 20 * (accuracy[0] - value)) for value in accuracy]
+    return {
+        "accuracy": accuracy, "length": [point["length"] for point in own], "decline": decline, "bar": 1.75,
+        "reference_steps": [float(stage[3]), float(stage[3] + 5)], "reference_accuracy": accuracy[0],
+        "reference_length": own[0]["length"],
+    }  # fmt: skip
+
+
 def _config(stages: Sequence[Stage]) -> dict[str, Any]:
     source = {"type": "lab", "domain": "arithmetic", "tier": "easy", "split": "train", "num_problems": 512}
     return RunConfig.model_validate(
@@ -195,6 +206,12 @@ def write_run(
             metrics.append(_metrics(step, stage, stages, rng))
             if step % (5 * scale) == 0:
                 points.append(_validation(step, stage, stages, rng))
+        if stage[5] < stage[4] <= end:
+            # Training repeats the kept checkpoint's validation as the starting point of the next stage.
+            kept = next(point for point in points if point["step"] == stage[5])
+            following = stages[stage[1] + 1]
+            place = {"loop": following[0], "stage_index": following[1], "stage": following[2]}
+            points.append({**kept, "step": stage[4], "weights_step": stage[5], **place})
         if stage[4] <= end:
             back = stage[5] < stage[4]
             decisions.append(
@@ -202,7 +219,7 @@ def write_run(
                     "loop": stage[0], "stage_index": stage[1], "stage": stage[2], "started_at": stage[3],
                     "stopped_at": stage[4], "chosen_step": stage[5],
                     "reason": "accuracy declined in 2 validations in a row while length fell" if back else "all steps done",
-                    "evidence": {"reference_step": stage[5], "p_decline": [0.97, 0.995]} if back else {},
+                    "evidence": _evidence(points, stage) if back else {},
                 }
             )  # fmt: skip
     _write_jsonl(folder / "metrics.jsonl", metrics)
