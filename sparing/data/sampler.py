@@ -89,7 +89,7 @@ class MixtureSampler:
         if want == "any":
             chosen = [self._take(self._propose_any(num, excluded_E), num)]
         elif want == "mastered":
-            chosen = [self._take(self._propose_mastered(num, excluded_E, rng), num)]
+            chosen = [self._take(self._propose_mastered(num, excluded_E, rng, lowest=0.0), num)]
         else:
             need = Need(mastered=0, rest=num, candidates=num, confidence=0.0, soft_limit=num, hard_limit=num)
             chosen = [self._take(self._propose_rest(num, want, need, excluded_E, rng), num)]
@@ -159,32 +159,40 @@ class MixtureSampler:
         outcome_K3 = self.table.predict(index_K, step)
         return np.stack([outcome_K3[:, MASTERED], outcome_K3[:, list(_OUTCOMES[rest])].sum(axis=1)], axis=1)
 
-    def _propose_any(self, num: int, excluded_E: IntArray, last_place: int | None = None) -> _Proposal:
-        """The next problems of the shuffled pass, those excluded or met twice left out."""
+    def _propose_any(self, num: int, excluded_E: IntArray, unseen_until: int | None = None) -> _Proposal:
+        """The next problems of the shuffled pass, those excluded or met twice left out.
+
+        `unseen_until` leaves out problems observed before as well, and ends the search at that place.
+        """
         found: list[IntArray] = []
         cursors: list[IntArray] = []
         place, missing = self._cursor, num
         # Two passes meet every problem that is not excluded, wherever the first one starts.
-        end = self._cursor + 2 * self.num_problems if last_place is None else last_place
+        end = self._cursor + 2 * self.num_problems if unseen_until is None else unseen_until
         while missing > 0 and place < end:
             length = min(end - place, missing + 16)
             index_K = self._order.at(place, length)
             _, first_K = np.unique(index_K, return_index=True)
             keep_K = np.sort(first_K)
-            keep_K = keep_K[~np.isin(index_K[keep_K], np.concatenate([excluded_E, *found]))][:missing]
+            keep_K = keep_K[~np.isin(index_K[keep_K], np.concatenate([excluded_E, *found]))]
+            if unseen_until is not None:
+                keep_K = keep_K[~self.table.is_seen(index_K[keep_K])]
+            keep_K = keep_K[:missing]
             found.append(index_K[keep_K])
             cursors.append(place + keep_K + 1)
             place += length
             missing -= keep_K.shape[0]
         return _Proposal(index_K=np.concatenate([_NONE, *found]), cursor_K=np.concatenate([_NONE, *cursors]))
 
-    def _propose_mastered(self, num: int, excluded_E: IntArray, rng: np.random.Generator) -> _Proposal:
-        """Likeliest band first, down to bands not worth a group."""
+    def _propose_mastered(
+        self, num: int, excluded_E: IntArray, rng: np.random.Generator, lowest: float = MIN_YIELD
+    ) -> _Proposal:
+        """Likeliest band first, down to the lowest chance."""
         chance_S = self.table.band_rates()[:, MASTERED]
         proposals: list[_Proposal] = []
         for band in np.argsort(-chance_S, kind="stable").tolist():
             missing = num - sum(len(proposal.index_K) for proposal in proposals)
-            if missing <= 0 or chance_S[band] < MIN_YIELD:
+            if missing <= 0 or chance_S[band] < lowest:
                 break
             proposals.append(self._propose_band(band, missing, excluded_E, rng))
         return _Proposal(
@@ -225,9 +233,7 @@ class MixtureSampler:
             return _Proposal(index_K=index_K, cursor_K=np.zeros_like(index_K))
         # Behind the cursor of the first epoch everything has been drawn before, ahead of it nothing has.
         last_place = min(self.num_problems, self._cursor + 4 * num + 64)
-        proposal = self._propose_any(num, excluded_E, last_place)
-        unseen_K = ~self.table.is_seen(proposal.index_K)
-        return _Proposal(index_K=proposal.index_K[unseen_K], cursor_K=proposal.cursor_K[unseen_K])
+        return self._propose_any(num, excluded_E, last_place)
 
     def _band_sizes(self, excluded_E: IntArray) -> IntArray:
         """Problems of each band that may be drawn, the unseen last, shape (S,)."""
