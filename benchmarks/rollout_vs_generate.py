@@ -1,0 +1,134 @@
+"""Useful tokens per CPU-second of the local engine against `model.generate`, both timed in this process.
+
+A tiny Qwen3 with random weights answers 128 prompts with up to 256 tokens; an end token is made likely enough for
+responses of varied length. Useful tokens are response tokens up to and including the end token.
+
+    OMP_NUM_THREADS=1 python benchmarks/rollout_vs_generate.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from sparing.rollout.decode import LocalCompleter
+from sparing.rollout.model import LoadedModel
+
+VOCAB_SIZE = 250
+END = 1
+
+
+def tiny_model(end_bias: float) -> Qwen3ForCausalLM:
+    """A Qwen3 of about a million parameters whose end token has roughly `end_bias` more logit than others."""
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=VOCAB_SIZE,
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        max_position_embeddings=512,
+        tie_word_embeddings=False,
+        eos_token_id=END,
+        pad_token_id=0,
+        bos_token_id=None,
+    )
+    model = Qwen3ForCausalLM(config).eval()
+    with torch.no_grad():
+        # A constant direction of the final state, read by the end token alone, raises its logit.
+        model.model.norm.weight.fill_(1.0)
+        for layer in model.model.layers:
+            layer.mlp.down_proj.weight[0].zero_()
+            layer.self_attn.o_proj.weight[0].zero_()
+        model.model.embed_tokens.weight[:, 0] = 0.05
+        model.lm_head.weight[:, 0].zero_()
+        model.lm_head.weight[END].zero_()
+        model.lm_head.weight[END, 0] = end_bias
+    return model
+
+
+def random_prompts(num_prompts: int) -> list[list[int]]:
+    """Prompts of 10 to 40 tokens, eight of each in a row as a group would have them."""
+    rng = np.random.default_rng(0)
+    distinct = [rng.integers(2, VOCAB_SIZE, size=int(rng.integers(10, 41))).tolist() for _ in range(num_prompts // 8)]
+    return [prompt for prompt in distinct for _ in range(8)]
+
+
+def with_generate(model: Qwen3ForCausalLM, prompts: list[list[int]], max_tokens: int) -> list[int]:
+    """Response lengths of transformers' own generate: left padding, temperature 1, no filters."""
+    width = max(map(len, prompts))
+    ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    torch.manual_seed(0)
+    output = model.generate(
+        ids, attention_mask=mask, do_sample=True, temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=max_tokens
+    )
+    lengths = []
+    for row in output[:, width:].tolist():
+        lengths.append(row.index(END) + 1 if END in row else len(row))
+    return lengths
+
+
+def measure(name: str, run: Callable[[], list[int]], repeats: int) -> float:
+    """Print and return the best useful tokens per CPU-second of `repeats` runs."""
+    run()
+    best, best_wall = 0.0, 0.0
+    for _ in range(repeats):
+        wall, cpu = time.perf_counter(), time.process_time()
+        lengths = run()
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        best, best_wall = max(best, sum(lengths) / cpu), max(best_wall, sum(lengths) / wall)
+    print(
+        f"{name:10} {best:8.0f} useful tokens / CPU-s  {best_wall:8.0f} / wall-s   lengths: mean {np.mean(lengths):.0f}, "
+        f"10 % {np.quantile(lengths, 0.1):.0f}, 90 % {np.quantile(lengths, 0.9):.0f}, max {max(lengths)}"
+    )
+    return best
+
+
+def main() -> None:
+    """Time both and print the ratio."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--sequences", type=int, default=128)
+    parser.add_argument("--max-tokens", type=int, default=256)
+    parser.add_argument("--max-sequences", type=int, default=256)
+    parser.add_argument("--end-bias", type=float, default=0.1)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--skip-generate", action="store_true")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    model = tiny_model(args.end_bias)
+    prompts = random_prompts(args.sequences)
+    loaded = LoadedModel(
+        model=model,
+        tokenizer=PreTrainedTokenizerFast,
+        device=torch.device("cpu"),
+        eos_ids=(END,),
+        context_length=512,
+        has_chat_template=False,
+    )
+    completer = LocalCompleter(loaded, max_sequences=args.max_sequences)
+
+    def with_sparing() -> list[int]:
+        completions = completer.generate(prompts, temperature=1.0, top_p=1.0, max_tokens=args.max_tokens, seed=0)
+        return [completion.length for completion in completions]
+
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    print(f"{parameters:,} parameters, {args.sequences} sequences, {torch.get_num_threads()} threads")
+    ours = measure("sparing", with_sparing, args.repeats)
+    if not args.skip_generate:
+        theirs = measure("generate", lambda: with_generate(model, prompts, args.max_tokens), args.repeats)
+        print(f"ratio {ours / theirs:.2f}")
+    print(f"peak resident memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
