@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import sparing
 from sparing.errors import SparingError
@@ -69,6 +70,16 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._closed = False
         self.num_started = 0
+
+    def __enter__(self) -> Self:
+        """Nothing is started yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the worker processes."""
+        self.close()
 
     def run(self, tasks: Sequence[Task]) -> list[TaskResult]:
         """Results in the order of the tasks; returns within about timeout * tasks / workers seconds."""

@@ -85,34 +85,29 @@ def _ask(inner: _Inner, request: Message, source: int) -> Message:
     except FrameTimeoutError:
         return {"failed": "timeout", "reason": f"no verdict within {request['timeout']:g} s"}
     except (EOFError, BrokenPipeError):
-        pid, status = os.waitpid(inner.pid, os.WNOHANG)
-        if pid == 0 and not _exits_soon(inner.pid):
+        end = _end_of(inner.pid)
+        if end is None:
             raise EOFError from None
-        return {"failed": "crash", "reason": f"the verifier process died{_exit_text(status)}"}
+        return {"failed": "crash", "reason": f"the verifier process died{end}"}
     return reply
 
 
-def _exits_soon(pid: int) -> bool:
-    """Whether a process whose pipe closed is on its way out; False when it was the parent's pipe that ended."""
+def _end_of(pid: int) -> str | None:
+    """How a process whose pipe closed ended; None when it lives, so that it was the parent's pipe that ended."""
     deadline = time.monotonic() + 0.5
     while time.monotonic() < deadline:
-        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-            return True
+        # Left to be reaped by `_end`.
+        result = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if result is not None:
+            return f" by signal {result.si_status}" if result.si_code != os.CLD_EXITED else ""
         time.sleep(0.005)
-    return False
-
-
-def _exit_text(status: int) -> str:
-    return f" by signal {os.WTERMSIG(status)}" if status and os.WIFSIGNALED(status) else ""
+    return None
 
 
 def _end(inner: _Inner) -> None:
-    """Kill and reap; harmless when it is already gone."""
-    try:
-        os.kill(inner.pid, signal.SIGKILL)
-        os.waitpid(inner.pid, 0)
-    except (ProcessLookupError, ChildProcessError):
-        pass  # Reaped before.
+    """Kill and reap; a process that has ended already is only reaped."""
+    os.kill(inner.pid, signal.SIGKILL)
+    os.waitpid(inner.pid, 0)
     os.close(inner.requests)
     os.close(inner.replies)
 
