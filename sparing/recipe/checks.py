@@ -46,10 +46,10 @@ def _findings(config: RunConfig) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _empty_shares(batch: int, rho: float) -> Iterator[tuple[tuple[str, ...], str]]:
     """A share that rounds (half up, as `quota` does) to no problem cannot hold its rho."""
-    keys = ("mixture.rho", "mixture.batch_size")
+    keys = ("mixture.rho", "mixture.batch_size", "curriculum.stages")
     if batch == 1:
         yield (
-            ("mixture.batch_size",),
+            ("mixture.batch_size", "curriculum.stages"),
             "mixture.batch_size = 1: a compression batch mixes mastered and other problems; set it to at least 2",
         )
     elif rho * batch < 0.5:

@@ -33,37 +33,22 @@ def validate(raw: dict[str, Any]) -> tuple[RunConfig, list[Mistake]]:
     even when a single key is wrong, so that all mistakes come out at once.
     """
     try:
-        return _parse(raw), []
+        return RunConfig.model_validate(raw), []
     except ValidationError as error:
         mistakes = [_explain(raw, detail) for detail in error.errors(include_url=False)]
     rest = copy.deepcopy(raw)
     for mistake in mistakes:
         _remove(rest, mistake.path)
-    for _ in range(10):  # Taking a required key away can leave a table incomplete: then the table goes too.
-        try:
-            return _parse(rest), mistakes
-        except ValidationError as error:
-            for detail in error.errors(include_url=False):
-                _remove(rest, _user_path(rest, detail["loc"])[:-1])
-    return RunConfig(), mistakes
+    return RunConfig.model_validate(rest), mistakes
 
 
-def _parse(raw: dict[str, Any]) -> RunConfig:
-    return RunConfig.model_validate(raw)
-
-
-def _remove(node: Any, path: KeyPath) -> None:
-    for key in path[:-1]:
-        try:
-            node = node[key]
-        except (KeyError, IndexError, TypeError):
-            return
-    if path and isinstance(node, dict):
-        node.pop(path[-1], None)
-    elif path and isinstance(node, list) and isinstance(path[-1], int) and path[-1] < len(node):
-        node[path[-1]] = None  # Keeps the indices of the other entries; the None goes on the next pass.
-        if all(entry is None for entry in node):
-            node.clear()
+def _remove(raw: dict[str, Any], path: KeyPath) -> None:
+    """Take out the whole setting that the mistake is in, a list with all its tables: its default is valid."""
+    section = raw.get(str(path[0]))
+    if len(path) > 1 and isinstance(section, dict):
+        section.pop(str(path[1]), None)
+    else:
+        raw.pop(str(path[0]), None)
 
 
 def _user_path(raw: Any, loc: tuple[int | str, ...]) -> KeyPath:

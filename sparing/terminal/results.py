@@ -80,7 +80,8 @@ def result_rows(summary: Row) -> Iterator[tuple[str, Row, bool, bool]]:
     for name, row in domains:
         trained = bool(row.get("trained"))
         yield name, row, False, trained
-        for tier, inner in row.get("tiers", {}).items():
+        tiers = row.get("tiers", {})
+        for tier, inner in tiers.items() if len(tiers) > 1 else ():  # A lone tier only repeats its domain.
             yield tier, inner, True, trained
 
 
