@@ -2,12 +2,14 @@
 
 The answer to everything is "yes". The model knows it for "easy 3" and says it half of the time for "hard 3". As a script:
 
-    python tiny.py CONFIG_JSON (start | resume)
+    python tiny.py CONFIG_JSON (start | resume) [FILE_OPERATION_TO_DIE_AT]
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from sparing.progress import SilentProgress
+from sparing.progress import Progress, SilentProgress
 from sparing.settings import RunConfig
 from sparing.train.run import train_run
 from sparing.types import Problem, Turn
@@ -144,16 +146,45 @@ def tiny_config(model: Path, output: Path, **changes: object) -> RunConfig:
     return RunConfig.model_validate({**sections, **changes})
 
 
-def run_tiny(config: RunConfig, *, resume: bool = False) -> Path:
+def run_tiny(config: RunConfig, *, resume: bool = False, progress: Progress | None = None) -> Path:
     return train_run(
         config,
         make_problems("train"),
         make_problems("validation"),
         make_problems("test"),
         resume=resume,
-        progress=SilentProgress(),
+        progress=progress or SilentProgress(),
     )
 
 
+def die_at(event: int, folder: str) -> None:
+    """Kill this process at its `event`-th file operation (open, rename, truncate, ...) inside the run folder."""
+    seen = 0
+
+    def hook(name: str, arguments: tuple[object, ...]) -> None:
+        nonlocal seen
+        if name.split(".")[0] in ("open", "os", "shutil") and arguments and folder in str(arguments[0]):
+            seen += 1
+            if seen == event:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+class Printed(SilentProgress):
+    """Messages on standard output, for the parent process."""
+
+    def message(self, text: str) -> None:
+        print(text, flush=True)
+
+
+def main(config_file: str, how: str, event: str = "") -> None:
+    config = RunConfig.model_validate(json.loads(Path(config_file).read_text()))
+    if event:
+        die_at(int(event), config.output)
+    print("ready", flush=True)
+    run_tiny(config, resume=how == "resume", progress=Printed())
+
+
 if __name__ == "__main__":
-    run_tiny(RunConfig.model_validate(json.loads(Path(sys.argv[1]).read_text())), resume=sys.argv[2] == "resume")
+    main(*sys.argv[1:])
