@@ -89,22 +89,22 @@ def detect_pre_collapse(
 
     Raises `MethodError` when points do not share one set of problems or a parameter is out of range.
     """
-    accuracy_PT = _check(points, patience, confidence, tolerance, horizon)
+    accuracy_TP = _check(points, patience, confidence, tolerance, horizon)
     newest = len(points) - 1
     if newest < patience:
         return Decision(
             stop=False, chosen=newest, reason=f"{len(points)} validations; a decline takes at least {patience + 1}"
         )
-    declines, last_of_reference = _declines(accuracy_PT[None], patience, tolerance)
-    decline, last = float(declines[0, -1]), int(last_of_reference[0, -1])
+    declines, last_of_reference = _declines(accuracy_TP[:, None], patience, tolerance)
+    decline, last = float(declines[-1, 0]), int(last_of_reference[-1, 0])
     reference = slice(max(last - patience + 1, 0), last + 1)
-    reference_P = accuracy_PT[:, reference].mean(axis=1)
-    declines_T = _standard_errors_below(reference_P[None, :, None], accuracy_PT[None], tolerance)[0]
+    reference_P = accuracy_TP[reference].mean(axis=0)
+    declines_T = _standard_errors_below(reference_P[None], accuracy_TP[:, None], tolerance)[:, 0]
     lengths = [float(point.length) for point in points]
     reference_length = float(np.mean(lengths[reference]))
-    bar = _bar(accuracy_PT, patience, confidence, max(horizon, len(points)), rng)
+    bar = _bar(accuracy_TP, patience, confidence, max(horizon, len(points)), rng)
     evidence: dict[str, float | list[float]] = {
-        "accuracy": [float(value) for value in accuracy_PT.mean(axis=0)],
+        "accuracy": [float(value) for value in accuracy_TP.mean(axis=1)],
         "length": lengths,
         "decline": [float(value) for value in declines_T],
         "bar": bar,
@@ -129,50 +129,51 @@ def detect_pre_collapse(
     return Decision(stop=True, chosen=chosen, reason=reason, evidence=evidence)
 
 
-def _declines(accuracy_BPT: FloatArray, patience: int, tolerance: float) -> tuple[FloatArray, IntArray]:
+def _declines(accuracy_TBP: FloatArray, patience: int, tolerance: float) -> tuple[FloatArray, IntArray]:
     """For every look with a full tail: the smallest decline in the tail, and the last validation of its reference.
 
-    Look i is the one at which validation `patience + i` is the newest.
+    Row i of both results, shape (looks, B), is the look at which validation `patience + i` is the newest. Time comes
+    first in memory: every step of the loop then reads whole contiguous validations.
     """
-    num_runs, num_problems, num_points = accuracy_BPT.shape
+    num_points, num_runs, num_problems = accuracy_TBP.shape
     best_B = np.full(num_runs, -np.inf)
     reference_BP = np.zeros((num_runs, num_problems))
     last_B = np.zeros(num_runs, dtype=np.int64)
     smallest, lasts = [], []
     for newest in range(patience, num_points):
         last = newest - patience
-        held_BP = accuracy_BPT[:, :, max(last - patience + 1, 0) : last + 1].mean(axis=2)
+        held_BP = accuracy_TBP[max(last - patience + 1, 0) : last + 1].mean(axis=0)
         held_B = held_BP.mean(axis=1)
         # Of equal levels the later one: it is the more compressed. A level that had too few validations gives way.
         better_B = (held_B >= best_B) | (last < patience)
         best_B = np.where(better_B, held_B, best_B)
         reference_BP = np.where(better_B[:, None], held_BP, reference_BP)
         last_B = np.where(better_B, last, last_B)
-        tail_BPT = accuracy_BPT[:, :, last + 1 : newest + 1]
-        smallest.append(_standard_errors_below(reference_BP[:, :, None], tail_BPT, tolerance).min(axis=1))
+        tail_TBP = accuracy_TBP[last + 1 : newest + 1]
+        smallest.append(_standard_errors_below(reference_BP, tail_TBP, tolerance).min(axis=0))
         lasts.append(last_B)
-    return np.stack(smallest, axis=1), np.stack(lasts, axis=1)
+    return np.stack(smallest), np.stack(lasts)
 
 
-def _standard_errors_below(reference_BP1: FloatArray, accuracy_BPT: FloatArray, tolerance: float) -> FloatArray:
-    """Paired decline in standard errors, shape (B, T)."""
-    difference_BPT = reference_BP1 - accuracy_BPT
-    mean_BT = difference_BPT.mean(axis=1) - tolerance
-    variance_BT = difference_BPT.var(axis=1, ddof=1) / difference_BPT.shape[1]
+def _standard_errors_below(reference_BP: FloatArray, accuracy_TBP: FloatArray, tolerance: float) -> FloatArray:
+    """Paired decline in standard errors, shape (T, B)."""
+    difference_TBP = reference_BP - accuracy_TBP
+    mean_TB = difference_TBP.mean(axis=2) - tolerance
+    variance_TB = difference_TBP.var(axis=2, ddof=1) / difference_TBP.shape[2]
     # Where all problems changed alike there is no spread to divide by; the floor keeps 0 / 0 at 0 and the rest finite.
-    return np.asarray(mean_BT / np.sqrt(np.maximum(variance_BT, 1e-12)))
+    return np.asarray(mean_TB / np.sqrt(np.maximum(variance_TB, 1e-12)))
 
 
-def _bar(accuracy_PT: FloatArray, patience: int, confidence: float, horizon: int, rng: np.random.Generator) -> float:
+def _bar(accuracy_TP: FloatArray, patience: int, confidence: float, horizon: int, rng: np.random.Generator) -> float:
     """The decline that a run of constant accuracy exceeds within `horizon` validations with chance 1 - confidence."""
-    num_problems, num_points = accuracy_PT.shape
+    num_points, num_problems = accuracy_TP.shape
     chunk = max(1, _CHUNK_VALUES // (num_problems * horizon))
     largest = []
     for start in range(0, SIMULATED_RUNS, chunk):
-        shape = (min(chunk, SIMULATED_RUNS - start), num_problems, horizon)
+        shape = (horizon, min(chunk, SIMULATED_RUNS - start), num_problems)
         drawn = rng.integers(0, num_points, size=shape)
-        simulated_BPT = accuracy_PT[np.arange(num_problems)[None, :, None], drawn]
-        largest.append(_declines(simulated_BPT, patience, 0.0)[0].max(axis=1))
+        simulated_TBP = accuracy_TP[drawn, np.arange(num_problems)]
+        largest.append(_declines(simulated_TBP, patience, 0.0)[0].max(axis=0))
     return max(float(np.quantile(np.concatenate(largest), confidence)), ONSET_DECLINE)
 
 
@@ -192,7 +193,7 @@ def _check(
         raise MethodError(f"points hold {sorted({row.size for row in rows})} problems; validate one fixed set")
     if rows[0].size < 2:
         raise MethodError("accuracy_P holds 1 problem; paired statistics need at least 2, validate more problems")
-    accuracy_PT = np.stack(rows, axis=1)
-    if (accuracy_PT < 0).any() or (accuracy_PT > 1).any():
+    accuracy_TP = np.stack(rows)
+    if (accuracy_TP < 0).any() or (accuracy_TP > 1).any():
         raise MethodError("accuracy_P must lie in [0, 1]; pass the share of correct responses of each problem")
-    return accuracy_PT
+    return accuracy_TP
