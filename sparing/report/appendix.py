@@ -177,7 +177,7 @@ def definitions(run: Run) -> Markup:
         ),
         (
             "95 % interval",
-            "Paired nested bootstrap: problems are drawn again, then responses within each, for base and final together. “Significant”, “rose”, “fell” and “shorter” mean that this interval excludes no change; with many domains, about one in twenty intervals misses by chance.",
+            "Paired nested bootstrap: problems are drawn again, then responses within each, for base and final together. “Significant”, “rose”, “fell” and “shorter” mean that this interval excludes no change; drawing responses too makes it somewhat wider than it must be, and with many domains up to one in twenty still misses by chance.",
         ),
         (
             "Mastered",

@@ -11,6 +11,7 @@ from sparing.report.examples import choose_examples, example_figure
 from sparing.report.histograms import histograms
 from sparing.report.markup import (
     DASH,
+    NBSP,
     Child,
     Markup,
     duration,
@@ -27,7 +28,7 @@ from sparing.report.records import HEDGES, Run, number
 from sparing.report.results import breakdown_table, change_figure, easy_against_hard, results_table
 from sparing.report.stages import stage_spans
 from sparing.report.timeline import timeline
-from sparing.report.words import headline
+from sparing.report.words import delta_interval, headline, length_interval
 
 
 def render(run: Run) -> str:
@@ -74,21 +75,31 @@ def _header(run: Run) -> Markup:
 
 
 def _key_numbers(run: Run) -> Markup | None:
-    """Four figures a reader takes away: length and accuracy, trained and unseen (means over domains)."""
+    """Four figures a reader takes away: length and accuracy, trained and unseen, with interval or range."""
     cards = []
-    for label, trained in (("trained", True), ("unseen", False)):
+    for kind, trained in (("trained", True), ("unseen", False)):
         domains = [domain for domain in run.domains if domain.trained is trained]
-        if domains:
-            length = sum(d.relative_length for d in domains) / len(domains) - 1
-            accuracy = sum(d.delta_accuracy for d in domains) / len(domains)
-            of = domains[0].name if len(domains) == 1 else f"mean of {len(domains)} domains"
-            cards.append(_card(percent(length, sign=True), "response length", f"{label}, {of}", "length"))
-            cards.append(_card(signed(accuracy), "accuracy", f"{label}, {of}", "accuracy"))
+        if not domains:
+            continue
+        lengths = [domain.relative_length - 1 for domain in domains]
+        accuracies = [domain.delta_accuracy for domain in domains]
+        if len(domains) == 1:
+            where = f"{kind}, {domains[0].name}"
+            spans = [f"95{NBSP}%: {span(domains[0])}" for span in (length_interval, delta_interval)]
+        else:
+            where = f"{kind}, mean of {len(domains)} domains"
+            spans = [
+                f"{percent(min(lengths), sign=True)} to {percent(max(lengths), sign=True)}",
+                f"{signed(min(accuracies))} to {signed(max(accuracies))}",
+            ]
+        length, accuracy = sum(lengths) / len(domains), sum(accuracies) / len(domains)
+        cards.append(_card(percent(length, sign=True), "response length", where, spans[0], "length"))
+        cards.append(_card(signed(accuracy), "accuracy", where, spans[1], "accuracy"))
     return el("dl", cards, class_="key-numbers") if cards else None
 
 
-def _card(value: str, what: str, where: str, class_: str) -> Markup:
-    return el("div", el("dt", what, el("span", where)), el("dd", value, class_=f"ink-{class_}"))
+def _card(value: str, what: str, where: str, span: str, class_: str) -> Markup:
+    return el("div", el("dt", what, el("span", where), el("span", span)), el("dd", value, class_=f"ink-{class_}"))
 
 
 def _over_the_steps(run: Run) -> Markup | None:

@@ -108,6 +108,16 @@ class Comparison:
     excess_removed: float
     tiers: tuple[Comparison, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """The name, with the tier where the domain has only one."""
+        return f"{self.name} ({self.tiers[0].name})" if len(self.tiers) == 1 else self.name
+
+    @property
+    def rows(self) -> tuple[Comparison, ...]:
+        """The domain, then its tiers where there are several."""
+        return (self, *self.tiers) if len(self.tiers) > 1 else (self,)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:

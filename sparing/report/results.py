@@ -23,8 +23,8 @@ def in_order(domains: Sequence[Comparison]) -> list[Comparison]:
 def change_figure(run: Run) -> Markup:
     """Change in length and in accuracy with 95 % intervals, one row a domain and, where there is room, a tier."""
     domains = in_order(run.domains)
-    with_tiers = sum(1 + len(domain.tiers) for domain in domains) <= MAX_TIER_ROWS
-    rows = [(row, i > 0) for domain in domains for i, row in enumerate([domain, *(domain.tiers if with_tiers else ())])]
+    with_tiers = sum(len(domain.rows) for domain in domains) <= MAX_TIER_ROWS
+    rows = [(row, i > 0) for domain in domains for i, row in enumerate(domain.rows if with_tiers else (domain,))]
     changes = [v - 1 for row, _ in rows for v in (row.relative_length, *row.relative_interval)]
     deltas = [v for row, _ in rows for v in (row.delta_accuracy, *row.delta_interval)]
     x_length, x_delta = nice_axis([*changes, 0.0]), nice_axis([*deltas, 0.0])
@@ -33,7 +33,7 @@ def change_figure(run: Run) -> Markup:
             "div",
             el(
                 "span",
-                row.name,
+                row.label,
                 el("span", "trained", class_="tag") if row.trained and not tier else None,
                 class_="name",
             ),
@@ -104,7 +104,7 @@ def results_table(run: Run) -> Markup:
     for label, trained in (("Trained on", True), ("Unseen in training", False)):
         domains = [domain for domain in in_order(run.domains) if domain.trained is trained]
         if domains:
-            rows = [_result_row(row, i > 0) for domain in domains for i, row in enumerate([domain, *domain.tiers])]
+            rows = [_result_row(row, i > 0) for domain in domains for i, row in enumerate(domain.rows)]
             bodies.append(el("tbody", el("tr", el("th", label, colspan=11, scope="rowgroup"), class_="group"), rows))
     caption = "Base against final on the test problems. Accuracy in [0, 1], lengths in tokens."
     return table(head, bodies, caption, "results")
@@ -127,7 +127,7 @@ def _result_row(row: Comparison, tier: bool) -> Markup:
     ]
     return el(
         "tr",
-        el("th", row.name, scope="row"),
+        el("th", row.label, scope="row"),
         [el("td", text, class_=f"num {class_}".strip()) for text, class_ in cells],
         class_="tier" if tier else None,
     )

@@ -48,7 +48,10 @@ def headline(run: Run) -> Headline:
         lead.append((_group_sentence("unseen", unseen), False))
         lead.append(_accuracy_words(unseen))
     return Headline(
-        title=title, lead=tuple(text for text, _ in lead), losses=tuple(text for text, is_loss in lead if is_loss)
+        title=title,
+        lead=tuple(text for text, _ in lead),
+        losses=tuple(text for text, is_loss in lead if is_loss),
+        warning=_idle_gate(run),
     )
 
 
@@ -147,13 +150,19 @@ def _group_title(kind: str, domains: Sequence[Comparison]) -> str:
 def _group_sentence(kind: str, domains: Sequence[Comparison]) -> str:
     shorter = [domain for domain in domains if is_shorter(domain)]
     others = [domain.name for domain in domains if not is_shorter(domain)]
+    if len(domains) == 1:
+        (only,) = domains
+        length = f"{num(only.base_length)}{TO}{num(only.final_length)} tokens"
+        interval = f", 95{NBSP}% interval {length_interval(only)}" if has(only.relative_interval) else ""
+        verdict = "got shorter" if shorter else "got longer" if is_longer(only) else "did not get reliably shorter"
+        change = percent(only.relative_length - 1, sign=True)
+        return f"Without being trained on, {only.name} {verdict}: {length} ({change}{interval})."
     noun = plural(len(domains), kind + " domain")
-    verb = "is" if len(domains) == 1 else "are"
     if not shorter:
         return f"Without being trained on, none of the {noun} got reliably shorter."
     cut = _range([1 - domain.relative_length for domain in shorter])
     if not others:
-        return f"Without being trained on, {noun} {verb} {cut} shorter."
+        return f"Without being trained on, {noun} are {cut} shorter."
     return f"Without being trained on, {len(shorter)} of {noun} got {cut} shorter; not reliably: {', '.join(others)}."
 
 
@@ -173,6 +182,19 @@ def _accuracy_words(domains: Sequence[Comparison]) -> tuple[str, bool]:
     return f"Accuracy {' and '.join(parts)}{tail}.", bool(fell)
 
 
+def _idle_gate(run: Run) -> str:
+    """A warning where compression stages penalised nothing at all, so the method had no part in the result."""
+    compressing = [step.values for step in run.steps if step.stage.name == "compression"]
+    if not compressing or any(step.get("penalty_fired_share") for step in compressing):
+        return ""
+    mastered = any(step.get("mastered_share") for step in compressing)
+    reason = "no mastered group had a spread in length" if mastered else "no problem was mastered"
+    return (
+        f"No response was penalised in any of the {plural(len(compressing), 'compression step')}: {reason}. "
+        "Mastery needs every rollout of a problem to be correct."
+    )
+
+
 def _incomplete(run: Run) -> Headline:
     last = max([step.step for step in run.steps] + [v.step for v in run.validations], default=0)
     planned = planned_steps(run)
@@ -182,7 +204,7 @@ def _incomplete(run: Run) -> Headline:
         title=title,
         lead=lead,
         warning=f"This run is incomplete: {plural(last, 'step')}{of} recorded and no summary yet. "
-        "What follows is what its folder holds so far.",
+        f"What follows is what its folder holds so far. {_idle_gate(run)}",
     )
 
 

@@ -214,6 +214,29 @@ def test_headline_admits_that_nothing_got_shorter(make_run: MakeRun) -> None:
     assert "none of the 5 unseen domains got reliably shorter" in page.text
 
 
+def test_single_unseen_domain_is_named(make_run: MakeRun) -> None:
+    folder = make_run(domains=("arithmetic", "code"))
+
+    def keep(summary: dict[str, Any]) -> None:
+        summary["domains"]["code"] |= {"relative_length": 0.99, "relative_length_ci": [0.8, 1.2]}
+        summary["domains"]["code"]["tiers"].pop("hard")
+
+    edit_summary(folder, keep)
+    page = page_of(folder)
+    assert "Without being trained on, code did not get reliably shorter:" in page.text
+    assert [row[0] for row in page.rows if len(row) == 11][-1] == "code (easy)", "one tier needs no row of its own"
+
+
+def test_run_whose_gate_never_opened_says_so(make_run: MakeRun) -> None:
+    folder = make_run()
+    assert "No response was penalised" not in page_of(folder).text
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    idle = [{**row, "penalty_fired_share": 0.0, "mastered_share": 0.0} for row in rows]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in idle))
+    text = page_of(folder).text
+    assert "No response was penalised in any of the 50 compression steps: no problem was mastered." in text
+
+
 def test_rollback_is_told_and_its_validations_are_not_the_result(make_run: MakeRun) -> None:
     folder = make_run()
     page = page_of(folder)
