@@ -44,8 +44,8 @@ def check_settings(config: RunConfig, problems: Problems) -> None:
         )
 
 
-def run_preflight(trainer: Trainer, problems: Problems) -> None:
-    """Generate rollouts of a few training problems and write preflight.json: shares, lengths, time, memory, warnings.
+def run_preflight(trainer: Trainer, problems: Problems) -> dict[str, Any]:
+    """What rollouts of a few training problems show, as preflight.json holds it: shares, lengths, time, memory, warnings.
 
     Raises ModelError where a prompt and its longest response do not fit the model's context. Changes no weight and no
     state of the run.
@@ -88,8 +88,8 @@ def run_preflight(trainer: Trainer, problems: Problems) -> None:
         "peak_memory_bytes": peak_memory(),
         "warnings": [*find_warnings(config, figures), *overlaps(problems)],
     }
-    trainer.folder.write_json("preflight.json", report)
     _tell(trainer, report)
+    return report
 
 
 def longest_prompt(trainer: Trainer, problems: Sequence[Problem]) -> int:

@@ -76,6 +76,22 @@ def train_run(
     return folder.path
 
 
+def preflight_run(
+    config: RunConfig,
+    train: Sequence[Problem],
+    validation: Sequence[Problem],
+    test: Sequence[Problem],
+    *,
+    progress: Progress,
+) -> dict[str, Any]:
+    """The preflight of a run alone: nothing is trained and no file is written."""
+    problems = {"train": train, "validation": validation, "test": test}
+    check_settings(config, problems)
+    with Grader(config.thinking, config.verifier) as grader:
+        trainer = _build(config, RunFolder(config.output), progress, grader, train, validation, None)
+        return run_preflight(trainer, problems)
+
+
 def _build(
     config: RunConfig,
     folder: RunFolder,
@@ -128,7 +144,7 @@ def _run(trainer: Trainer, problems: Problems, checkpoint: Checkpoint | None, *,
     progress.run_started(config, sum(stage.steps for stage in stages), checkpoint.step if checkpoint else None)
     if checkpoint is None:
         if preflight and not (folder.path / "preflight.json").exists():
-            run_preflight(trainer, problems)
+            folder.write_json("preflight.json", run_preflight(trainer, problems))
         _test(trainer, problems["test"], "base")
         validate(trainer, stages[0])
         trainer.save()

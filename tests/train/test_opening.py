@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+
+from sparing.errors import RunError
+from sparing.settings import RunConfig
+from sparing.train.opening import fingerprints, locked
+from sparing.train.run_folder import RunFolder
+
+
+@pytest.fixture
+def copied_run(finished_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished_run, tmp_path / "run"))
+
+
+def config_of(base_model: Path, run: Path, **changes: Any) -> RunConfig:
+    return tiny.tiny_config(base_model, run, **changes)
+
+
+def test_a_folder_in_use_is_refused(base_model: Path, copied_run: Path) -> None:
+    with locked(RunFolder(copied_run)), pytest.raises(RunError, match="in use by another training process"):
+        tiny.run_tiny(config_of(base_model, copied_run), resume=True)
+
+
+def test_a_folder_with_anything_in_it_is_not_started_in(base_model: Path, copied_run: Path) -> None:
+    with pytest.raises(
+        RunError, match=r"is not empty \(checkpoints, config.json.*resume the run in it, or set another"
+    ):
+        tiny.run_tiny(config_of(base_model, copied_run))
+
+
+def test_nothing_to_resume(base_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="does not exist, so there is nothing to resume"):
+        tiny.run_tiny(config_of(base_model, tmp_path / "typo"), resume=True)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/todo.txt").write_text("")
+    with pytest.raises(RunError, match=r"has no config\.json, so it is not a run folder"):
+        tiny.run_tiny(config_of(base_model, tmp_path / "notes"), resume=True)
+
+
+def test_other_settings_are_named_key_by_key(base_model: Path, copied_run: Path) -> None:
+    config = config_of(base_model, copied_run, mixture={"batch_size": 5, "rho": 0.4}, seed=4)
+    with pytest.raises(RunError, match=r"mixture\.batch_size was 6 and is 5; seed was 3 and is 4\. Resume with"):
+        tiny.run_tiny(config, resume=True)
+
+
+def test_other_problems_are_named(base_model: Path, copied_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = {split: tiny.make_problems(split) for split in ("train", "validation", "test")}
+    problems["train"] = problems["train"][:-1]
+    monkeypatch.setattr(tiny, "make_problems", problems.__getitem__)
+    with pytest.raises(RunError, match=r"other problems: train\.num_problems was 12 and is 11; train\.sha256"):
+        tiny.run_tiny(config_of(base_model, copied_run), resume=True)
+
+
+def test_the_fingerprint_depends_on_order_and_answers() -> None:
+    problems = tiny.make_problems("train")
+    assert fingerprints({"a": problems}) != fingerprints({"a": problems[::-1]})
+    assert fingerprints({"a": problems}) == fingerprints({"a": list(problems)})
+
+
+def test_a_finished_run_is_left_alone(base_model: Path, copied_run: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in copied_run.rglob("*.json*")}
+    config = config_of(base_model, copied_run)
+    config = config.model_copy(update={"model": config.model.model_copy(update={"threads": 2})})
+    assert tiny.run_tiny(config, resume=True) == copied_run
+    assert {path: path.stat().st_mtime_ns for path in copied_run.rglob("*.json*")} == before
