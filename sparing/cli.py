@@ -113,9 +113,7 @@ def train(
         folder = train_run(config, *problems, resume=resume, progress=progress, preflight=not no_preflight)
     except KeyboardInterrupt:
         progress.close()
-        _complain(
-            f"interrupted; the last checkpoint is whole. Resume with:\n  {_resume_command(config, recipe, overrides, output)}"
-        )
+        _complain(_after_interruption(config, recipe, overrides, output))
         raise typer.Exit(INTERRUPTED) from None
     finally:
         progress.close()
@@ -261,13 +259,18 @@ def _inputs(config: RunConfig, problems: ProblemSets) -> str:
     return f"model {config.model.path}; problems: {train} to train, {validation} to validate, {test} to test"
 
 
-def _resume_command(config: RunConfig, recipe: str | None, overrides: list[str] | None, output: Path | None) -> str:
-    words = ["sparing", "train", *([recipe] if recipe else []), "--resume"]
-    if recipe is None or output is not None:
+def _after_interruption(config: RunConfig, recipe: str | None, overrides: list[str] | None, output: Path | None) -> str:
+    """What is left of an interrupted run, and the command that goes on with it."""
+    folder = Path(config.output)
+    begun = (folder / "config.json").is_file()
+    words = ["sparing", "train", *([recipe] if recipe else []), *(["--resume"] if begun else [])]
+    if output is not None or (begun and recipe is None):
         words += ["--output", config.output]
     for override in overrides or []:
         words += ["--set", override]
-    return shlex.join(words)
+    whole = any((folder / "checkpoints").glob("step-*"))
+    kept = "the last checkpoint is whole" if whole else "there is no checkpoint yet"
+    return f"interrupted; {kept}. {'Resume' if begun else 'Start again'} with:\n  {shlex.join(words)}"
 
 
 def _print_sft(row: dict[str, float]) -> None:

@@ -181,6 +181,16 @@ def test_ctrl_c_says_how_to_resume_and_resuming_finishes(recipe, tmp_path):
     assert steps == list(range(1, 31))
 
 
+def test_preflight_trains_nothing_and_writes_nothing(recipe, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    result = sparing("preflight", recipe)
+    assert result.exit_code == 0, result.output
+    assert "Preflight: 0% of rollouts correct" in result.stdout
+    assert "warning: " in result.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
 class TestInit:
     def data(self, folder: Path) -> Path:
         path = folder / "problems.jsonl"

@@ -149,7 +149,7 @@ def test_the_panel_fits_its_terminal(width):
     with console.capture() as capture:
         console.print(RunPanel(progress.state))
     lines = capture.get().splitlines()
-    assert all(len(line) == width for line in lines)
+    assert all(len(line) == width - 2 for line in lines)
     text = "\n".join(lines)
     for shown in (
         "◉ compression",
@@ -183,6 +183,26 @@ def test_the_final_table_fits_and_loses_nothing(width):
     for shown in ("arithmetic", "trained", "easy", "hard", "1,234 → 456", "0.37", "[0.33, 0.44]", "200", "75 %"):
         assert shown in text
     assert ("[+0.01, +0.09]" if width == 80 else "[+0.010, +0.090]") in text
+
+
+def screen(output: str) -> list[str]:
+    """What a terminal shows in the end, scrolled-off lines included, of the few controls that the panel uses."""
+    lines, row, column = [""], 0, 0
+    for part in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|[^\x1b]", output):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif part == "\r":
+            column = 0
+        elif part.endswith("A"):
+            row -= int(part[2:-1] or 1)
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif not part.startswith("\x1b"):
+            lines[row] = lines[row][:column].ljust(column) + part + lines[row][column + 1 :]
+            column += 1
+        assert row >= 0
+    return lines
 
 
 LIVE_SCRIPT = """
@@ -228,6 +248,9 @@ def test_live_in_a_pseudo_terminal(columns):
     assert "\x1b[?25l" in text  # The cursor is hidden while the panel is redrawn,
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # and is shown again.
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    shown = screen(text)
+    assert not any("╭" in line or "│" in line for line in shown)  # No torn piece of the panel stays behind.
+    assert sum("validation at step" in line for line in shown) == 3
     assert "rolled back to step 8" in plain
     assert "◉ compression" in plain
     assert "excess" in plain[plain.rindex("run done in 1m23s") :]

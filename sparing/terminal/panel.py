@@ -29,7 +29,9 @@ class RunPanel:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The panel at the width of the terminal."""
-        inner = options.max_width - 4
+        # Two columns stay free: a terminal that echoes ^C at the end of a full line would scroll, and the panel tear.
+        width = options.max_width - 2
+        inner = width - 4
         parts: list[RenderableType] = [self._stages(), self._bar()]
         if self.state.rows:
             parts += [Text(), self._figures(inner)]
@@ -37,7 +39,7 @@ class RunPanel:
             parts += [Text(), self._validations(inner)]
         config = self.state.config
         title = Text.assemble(("sparing", "bold"), ("  " + config.output if config else "", "dim"))
-        yield Panel(Group(*parts), title=title, title_align="left", border_style="dim", padding=(0, 1))
+        yield Panel(Group(*parts), title=title, title_align="left", border_style="dim", width=width)
 
     def _stages(self) -> RenderableType:
         """The curriculum in one line, the running stage marked."""
@@ -66,9 +68,12 @@ class RunPanel:
             share = done / total if total else 0.0
             label, right = Text(name, style="cyan"), Text(f"{done}/{total} problems", style="cyan")
             bar = ProgressBar(total=1.0, completed=share, complete_style="cyan", finished_style="cyan")
+        elif state.stage is None:
+            label, right = Text("preparing", style="bold"), Text(f"{duration(state.seconds)} gone", style="dim")
+            bar = ProgressBar(total=None, pulse=True, pulse_style="cyan")
         else:
             label = Text(f"step {state.steps_done}/{state.steps_done + state.steps_left}", style="bold")
-            colour = COLOURS[state.stage.type] if state.stage else "cyan"
+            colour = COLOURS[state.stage.type]
             bar = ProgressBar(total=1.0, completed=state.share_done, complete_style=colour, finished_style=colour)
             left = state.seconds_left
             right = Text(f"{duration(state.seconds)} gone", style="dim")
