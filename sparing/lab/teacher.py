@@ -29,15 +29,15 @@ def shortest_trace(puzzle: Puzzle) -> str:
 
 def overthinking_trace(puzzle: Puzzle, rng: np.random.Generator) -> str:
     """A correct response with planted redundancy, a different amount each time."""
-    verbosity = float(rng.beta(2.0, 1.2))
-    parts = [pick(rng, OPENINGS) for _ in range(rng.binomial(2, 0.7 * verbosity))]
-    parts += _derivation(puzzle, rng, check_rate=0.45 * verbosity)
+    verbosity = float(rng.beta(2.5, 1.2))
+    parts = [pick(rng, OPENINGS) for rate in (0.95, 0.45) if rng.random() < rate * verbosity]
+    parts += _derivation(puzzle, rng, check_rates=(0.9 * verbosity, 0.35 * verbosity))
     # A long problem is gone over again less often than a short one: overthinking is worst where it is needed least.
-    restarts = 3 if len(puzzle.steps) <= 4 else 1
-    for _ in range(rng.binomial(restarts, 0.55 * verbosity)):
-        parts.append(pick(rng, RESTARTS))
-        parts += _derivation(puzzle, rng, check_rate=0.25 * verbosity)
-    if rng.random() < verbosity:
+    for rate in (1.0, 0.6) if len(puzzle.steps) <= 4 else (0.5,):
+        if rng.random() < rate * verbosity:
+            parts.append(pick(rng, RESTARTS))
+            parts += _derivation(puzzle, rng, check_rates=(0.35 * verbosity,))
+    if rng.random() < 0.9 * verbosity:
         parts.append(pick(rng, CLOSINGS))
     return _response(parts, puzzle.answer)
 
@@ -57,7 +57,7 @@ def _step(position: int, step: Step) -> str:
     return f"{mark(position)} {step.work} {step.result} ."
 
 
-def _derivation(puzzle: Puzzle, rng: np.random.Generator, *, check_rate: float) -> list[str]:
+def _derivation(puzzle: Puzzle, rng: np.random.Generator, *, check_rates: tuple[float, ...]) -> list[str]:
     parts = []
     for position, step in enumerate(puzzle.steps, start=1):
         if rng.random() < SLIP_RATE:
@@ -65,7 +65,9 @@ def _derivation(puzzle: Puzzle, rng: np.random.Generator, *, check_rate: float) 
             parts += [f"{step.work} {step.result} .", pick(rng, CORRECTIONS)]
             continue
         parts.append(_step(position, step))
-        for _ in range(rng.binomial(2, check_rate)):
+        for rate in check_rates:
+            if rng.random() >= rate:
+                break
             parts += [pick(rng, CHECKS), f"{step.work} {step.result} .", pick(rng, CONFIRMATIONS)]
     return parts
 

@@ -86,7 +86,8 @@ def _default(field: FieldInfo) -> str:
         return "required"
     value = field.get_default(call_default_factory=True)
     if isinstance(value, tuple):
-        return ", ".join(f"{item.type} {item.steps}" for item in value) if value else "none"
+        items = [f"{item.type} {item.steps}" if isinstance(item, StageSettings) else str(item) for item in value]
+        return ", ".join(items) or "none"
     return "unset" if value is None else f"`{value}`" if value != "" else "empty"
 
 

@@ -76,15 +76,16 @@ def _read(sources: Sequence[JsonlSource | LabSource], suffix: str, name: str) ->
 def _problems_of(source: JsonlSource | LabSource, suffix: str) -> list[Problem]:
     if isinstance(source, JsonlSource):
         return load_problems(source, prompt_suffix=suffix)
-    from sparing.lab import make_problems
+    from sparing.lab import FAMILIES, make_problems
 
-    return make_problems(
-        domain=source.domain,
-        tier=source.tier,
-        split=source.split,
-        num_problems=source.num_problems,
-        seed=source.seed,
-    )
+    return [
+        problem
+        for domain in (FAMILIES if source.domain == ("all",) else source.domain)
+        for tier in source.tier
+        for problem in make_problems(
+            domain=domain, tier=tier, split=source.split, num_problems=source.num_problems, seed=source.seed
+        )
+    ]
 
 
 def _check_apart(first: Sequence[Problem], first_name: str, second: Sequence[Problem], second_name: str) -> None:

@@ -5,9 +5,9 @@ Shape legend: B sequences of a batch, S positions (prompt and response, padded).
 
 from __future__ import annotations
 
-import json
 import math
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from sparing.data.chat import render_prompt
+from sparing.data.rows import RowError, parse_line, problem_of
 from sparing.errors import DataError, ModelError
 from sparing.seeding import derive_rng
 from sparing.settings import ModelSettings, SftSettings
@@ -40,34 +42,31 @@ class Example:
 
 def read_examples(path: Path, tokenizer: Any, *, max_length: int) -> list[Example]:
     """Read JSONL rows of {"prompt" or "messages", "response"}; mistakes raise `DataError` with file and line."""
-    from sparing.data.chat import render_prompt
-    from sparing.data.problems import turns_of_row
-
     if not path.is_file():
         raise DataError(f"{path}: no such file; give a JSONL of prompts and responses")
     examples = []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+    for number, line in enumerate(path.read_bytes().removeprefix(BOM_UTF8).splitlines(), start=1):
         if not line.strip():
             continue
-        where = f"{path}:{number}"
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{where}: not valid JSON ({error.msg}); each line must be one JSON object") from error
-        response = row.get("response") if isinstance(row, dict) else None
-        if not isinstance(response, str) or not response.strip():
-            raise DataError(f'{where}: "response" is missing or empty; add the text the model shall learn to write')
-        prompt_ids = render_prompt(tokenizer, turns_of_row(row, where))
-        response_ids = [*tokenizer(response, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
-        example = Example(prompt_ids=prompt_ids, response_ids=response_ids)
+            example = _example(parse_line(line), tokenizer)
+        except RowError as error:
+            raise DataError(f"{path}:{number}: {error}") from error
         if example.length > max_length:
-            raise DataError(
-                f"{where}: {example.length} tokens, the limit is {max_length}; shorten it or raise sft max_length"
-            )
+            raise DataError(f"{path}:{number}: {example.length} tokens, the limit is {max_length}; raise max_length")
         examples.append(example)
     if not examples:
         raise DataError(f"{path}: no rows; nothing to train on")
     return examples
+
+
+def _example(row: dict[str, Any], tokenizer: Any) -> Example:
+    if "response" not in row:
+        raise RowError('no "response"; add the text that the model shall learn to write')
+    # A response is what an answer is elsewhere: a text that must not be empty.
+    problem = problem_of({**row, "answer": row["response"]}, name="", kind="exact", domain="", suffix="")
+    response_ids = [*tokenizer(problem.answer, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
+    return Example(prompt_ids=render_prompt(tokenizer, problem), response_ids=response_ids)
 
 
 def epochs(examples: Sequence[Example], *, seed: int) -> Iterator[Example]:

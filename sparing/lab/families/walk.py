@@ -1,4 +1,4 @@
-"""Walking on a grid: where does the walker end?"""
+"""Walking on a grid and telling where the walker ends."""
 
 from __future__ import annotations
 
