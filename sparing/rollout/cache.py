@@ -68,7 +68,7 @@ class _Step:
     columns: int
 
 
-class RolloutCache(Cache):
+class RolloutCache(Cache):  # type: ignore[misc]
     """Key-value states of up to R rows, shape (R, H, C, D) a layer, written in place.
 
     Call `prefill` or `step` before each forward of the model to say where its states belong. Layers are created when

@@ -8,11 +8,9 @@ Shape legend: B live rows, V vocabulary, T response tokens, L cache columns in u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
@@ -75,7 +73,7 @@ class LocalCompleter:
         self._check(prompts, temperature, top_p, max_tokens)
         if not prompts:
             return []
-        with _evaluating(self._loaded.model):
+        with self._forward.bound():
             run = _Run(self._forward, self._pool, prompts, max_tokens, seed, self._max_sequences)
             while run.admit():
                 run.step(temperature, top_p)
@@ -110,18 +108,6 @@ class LocalCompleter:
                     f"prompt {index} holds token id {max(prompt) if min(prompt) >= 0 else min(prompt)}; the model "
                     f"knows ids 0 to {vocab_size - 1}: use the tokenizer of the model's own folder"
                 )
-
-
-@contextmanager
-def _evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; afterwards the model trains on if it did before."""
-    training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        model.train(training)
 
 
 class _Run:

@@ -6,7 +6,8 @@ Shape legend: B rows, P distinct prompts, T prompt tokens, L cache columns in us
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from transformers import PreTrainedConfig
 
 from sparing.errors import ModelError
 from sparing.rollout.cache import RolloutCache
+from sparing.rollout.direct_step import DirectStep, supports
 from sparing.rollout.model import LoadedModel, num_embeddings
 from sparing.types import BoolArray, IntArray
 
@@ -82,6 +84,20 @@ class ModelForward:
         self.is_end: BoolArray = np.zeros(self.vocab_size, dtype=np.bool_)
         self.is_end[list(loaded.eos_ids)] = True
         self._counter = torch.arange(0)
+        self._direct: DirectStep | None = None
+
+    @contextmanager
+    def bound(self) -> Iterator[None]:
+        """For one call: evaluation mode, no gradients, and the weights as they are at its start."""
+        training = self._model.training
+        self._model.eval()
+        try:
+            with torch.inference_mode():
+                self._direct = DirectStep(self._model) if supports(self._model) else None
+                yield
+        finally:
+            self._direct = None
+            self._model.train(training)
 
     def to_device(self, array: NDArray[Any]) -> torch.Tensor:
         """A tensor on the model's device with the contents of a numpy array."""
@@ -103,6 +119,8 @@ class ModelForward:
         tokens, positions = self.to_device(tokens_B), self.to_device(positions_B)
         cache.step(self._counter[: len(tokens_B)], positions, columns)
         masks = self._masks.build(positions, self._counter[:columns])
+        if self._direct is not None:
+            return self._direct(tokens, positions, masks, cache)
         return self._call(tokens[:, None], positions[:, None], masks, cache)[:, -1]
 
     def _call(self, ids: torch.Tensor, positions: torch.Tensor, masks: Any, cache: RolloutCache) -> torch.Tensor:

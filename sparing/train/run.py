@@ -26,7 +26,7 @@ from sparing.settings import RunConfig
 from sparing.train.checkpoint import Checkpoint, list_checkpoints, publish
 from sparing.train.opening import locked, resume_folder, start_folder
 from sparing.train.policy import Policy
-from sparing.train.preflight import check_settings, run_preflight
+from sparing.train.preflight import check_settings, longest_prompt, run_preflight
 from sparing.train.run_folder import TEMPORARY, RunFolder
 from sparing.train.stage import run_stage
 from sparing.train.summary import summarise
@@ -143,7 +143,9 @@ def _run(trainer: Trainer, problems: Problems, checkpoint: Checkpoint | None, *,
     stages = config.curriculum.plan()
     progress.run_started(config, sum(stage.steps for stage in stages), checkpoint.step if checkpoint else None)
     if checkpoint is None:
-        if preflight and not (folder.path / "preflight.json").exists():
+        if not preflight:
+            longest_prompt(trainer, [problem for split in problems.values() for problem in split])
+        elif not (folder.path / "preflight.json").exists():
             folder.write_json("preflight.json", run_preflight(trainer, problems))
         _test(trainer, problems["test"], "base")
         validate(trainer, stages[0])

@@ -34,7 +34,10 @@ class ShapedBatch:
 
 
 def shape_batch(batch: TrainBatch, penalty: PenaltySettings, objective: Objective) -> ShapedBatch:
-    """Shaped rewards (Eq. 2) and group advantages; only groups drawn for compression are penalised."""
+    """Shaped rewards (Eq. 2) and group advantages; only groups drawn for compression are penalised.
+
+    A rollout whose verdict is unknown has no reward: it stays out of its group's baseline and gets no advantage.
+    """
     shaped = [
         shaped_reward(
             group.correct_N,
@@ -51,6 +54,18 @@ def shape_batch(batch: TrainBatch, penalty: PenaltySettings, objective: Objectiv
         batch=batch,
         reward_GN=reward_GN,
         penalty_GN=np.stack([group.penalty_N for group in shaped]),
-        advantage_GN=np.stack([group_advantages(reward_N, normalise=objective.normalise) for reward_N in reward_GN]),
+        advantage_GN=np.stack(
+            [
+                _known_advantages(reward_N, ~group.unknown_N, objective)
+                for reward_N, group in zip(reward_GN, batch.groups, strict=True)
+            ]
+        ),
         mastered_G=np.array([group.mastered for group in shaped], dtype=np.bool_),
     )
+
+
+def _known_advantages(reward_N: FloatArray, known_N: BoolArray, objective: Objective) -> FloatArray:
+    advantage_N = np.zeros_like(reward_N)
+    if known_N.any():
+        advantage_N[known_N] = group_advantages(reward_N[known_N], normalise=objective.normalise)
+    return advantage_N

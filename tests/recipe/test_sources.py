@@ -70,11 +70,12 @@ def test_fewer_problems_than_a_batch(tmp_path):
 
 
 def test_lab_sources_need_no_file():
-    lab = load_recipe("lab", [f"data.{name}.{i}.num_problems=20" for name in ("train", "validation") for i in (0, 1)])
+    lab = load_recipe("lab", [f"data.{name}.0.num_problems=20" for name in ("train", "validation")])
     problems = resolve_problems(lab)
     assert len(problems.train) == 40
     assert {p.domain for p in problems.train} == {"arithmetic"}
     assert len({p.domain for p in problems.test}) == 7
+    assert {p.tier for p in problems.test} == {"easy", "hard"}
 
 
 def test_only_the_word_lab_stands_for_the_base_model():

@@ -11,6 +11,10 @@ from transformers import (
     Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
     Qwen3MoeConfig,
@@ -18,9 +22,10 @@ from transformers import (
 )
 
 from sparing.errors import ModelError, RecipeError
-from sparing.rollout import decode
+from sparing.rollout import decode, forward
 from sparing.rollout.completer import Completer
 from sparing.rollout.decode import LocalCompleter
+from sparing.rollout.direct_step import supports
 from sparing.rollout.model import LoadedModel
 from sparing.rollout.sampling import choose_tokens, sequence_keys, uniforms
 
@@ -46,6 +51,16 @@ def build(kind):
     torch.manual_seed(0)
     if kind == "llama":
         return LlamaForCausalLM(LlamaConfig(**SMALL, num_hidden_layers=2))
+    if kind == "llama_bias":
+        model = LlamaForCausalLM(LlamaConfig(**SMALL, num_hidden_layers=2, attention_bias=True, mlp_bias=True))
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                torch.nn.init.normal_(parameter, std=0.2)
+        return model
+    if kind == "mistral":
+        return MistralForCausalLM(MistralConfig(**SMALL, num_hidden_layers=2, sliding_window=WINDOW))
+    if kind == "qwen2":
+        return Qwen2ForCausalLM(Qwen2Config(**SMALL, num_hidden_layers=2))
     if kind == "qwen3":
         return Qwen3ForCausalLM(Qwen3Config(**SMALL, num_hidden_layers=2))
     if kind == "qwen3_sliding":
@@ -95,7 +110,7 @@ def generate(completer, prompts, **changes):
 
 
 @pytest.mark.parametrize("max_sequences", [5, 256])
-@pytest.mark.parametrize("kind", ["llama", "qwen3", "qwen3_sliding", "gemma3", "qwen3_moe"])
+@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen3", "qwen3_sliding", "gemma3", "qwen3_moe"])
 def test_logits_and_logprobs_equal_a_fresh_forward(kind, max_sequences, monkeypatch):
     model, prompts, seen = build(kind), unequal_prompts(), {}
 
@@ -117,6 +132,40 @@ def test_logits_and_logprobs_equal_a_fresh_forward(kind, max_sequences, monkeypa
         torch.testing.assert_close(torch.stack([seen[u] for u in numbers]), expected, atol=1e-4, rtol=0)
         logprobs = torch.log_softmax(expected / 0.8, -1).gather(1, torch.tensor(completion.response_ids_T)[:, None])
         np.testing.assert_allclose(completion.logprobs_T, logprobs[:, 0], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["llama", "llama_bias", "mistral", "qwen2", "qwen3", "qwen3_sliding"])
+def test_direct_steps_equal_those_of_the_module(kind, monkeypatch):
+    model, prompts = build(kind), unequal_prompts()
+    assert supports(model)
+    direct = generate(completer_of(model, 6), prompts)
+    monkeypatch.setattr(forward, "supports", lambda model: False)
+    for a, b in zip(direct, generate(completer_of(model, 6), prompts), strict=True):
+        np.testing.assert_array_equal(a.response_ids_T, b.response_ids_T)
+        np.testing.assert_allclose(a.logprobs_T, b.logprobs_T, atol=1e-5)
+
+
+def test_direct_steps_use_the_weights_of_the_moment():
+    model = build("qwen3")
+    completer = completer_of(model)
+    generate(completer, [[5, 6]])
+    with torch.no_grad():
+        model.model.layers[0].self_attn.q_proj.weight.mul_(0.5)
+    (completion,) = generate(completer, [[5, 6]])
+    logprobs = torch.log_softmax(fresh_logits(model, [5, 6], completion.response_ids_T), -1)
+    expected = logprobs.gather(1, torch.tensor(completion.response_ids_T)[:, None])[:, 0]
+    np.testing.assert_allclose(completion.logprobs_T, expected, atol=1e-5)
+
+
+def test_altered_models_take_the_general_path():
+    assert not supports(build("gemma3"))
+    assert not supports(build("qwen3").bfloat16())
+    hooked = build("qwen3")
+    hooked.model.layers[1].register_forward_hook(lambda module, inputs, output: output)
+    assert not supports(hooked)
+    adapted = build("qwen3")
+    adapted.model.layers[0].self_attn.q_proj = torch.nn.Sequential(adapted.model.layers[0].self_attn.q_proj)
+    assert not supports(adapted)
 
 
 @pytest.mark.parametrize("kind", ["qwen3_sliding", "gemma3"])

@@ -85,6 +85,14 @@ def test_only_groups_drawn_for_compression_are_penalised() -> None:
     assert shaped.active_G.tolist() == [True, False, True]
 
 
+def test_an_unknown_verdict_is_no_evidence_either_way() -> None:
+    model = tiny.make_model().eval()
+    groups = [("ccui", [5, 6, 7, 8]), ("cccu", [5, 6, 7, 8]), ("uuuu", [5, 6, 7, 8])]
+    shaped = shape_batch(make_batch(model, [True] * 3, *groups), PenaltySettings(), objective("dr_grpo"))
+    assert shaped.advantage_GN[0] == pytest.approx([1 / 3, 1 / 3, 0, -2 / 3])
+    assert shaped.active_G.tolist() == [True, False, False]  # Unknown closes the gate, so nothing is penalised.
+
+
 @pytest.mark.parametrize("name", ["grpo", "dapo", "dr_grpo", "gspo"])
 def test_first_update_follows_the_policy_gradient(name: str) -> None:
     """At ratio 1 the gradient is that of -sum(A * logprob * weight); computed here from whole rows, nothing skipped."""
