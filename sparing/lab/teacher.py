@@ -29,9 +29,9 @@ def shortest_trace(puzzle: Puzzle) -> str:
 
 def overthinking_trace(puzzle: Puzzle, rng: np.random.Generator) -> str:
     """A correct response with planted redundancy, a different amount each time."""
-    verbosity = float(rng.beta(2.5, 1.2))
+    verbosity = float(rng.beta(3.0, 1.1))
     parts = [pick(rng, OPENINGS) for rate in (0.95, 0.45) if rng.random() < rate * verbosity]
-    parts += _derivation(puzzle, rng, check_rates=(0.9 * verbosity, 0.35 * verbosity))
+    parts += _derivation(puzzle, rng, check_rates=(0.95 * verbosity, 0.5 * verbosity))
     # A long problem is gone over again less often than a short one: overthinking is worst where it is needed least.
     for rate in (1.0, 0.6) if len(puzzle.steps) <= 4 else (0.5,):
         if rng.random() < rate * verbosity:

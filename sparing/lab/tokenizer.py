@@ -19,7 +19,7 @@ CHAT_TEMPLATE = (
 )
 _QUESTION_WORDS = (
     "start at result ? + - * = is truth T F and or xor let print list reverse rotate swap sort raise : , "
-    "from who boss peer ann bob cem dan eve fay gus hal queue before after order east west north south where drill"
+    "from who boss ann bob cem dan eve fay gus hal queue before after order east west north south where drill"
 )
 
 

@@ -25,7 +25,7 @@ def generate(rng: np.random.Generator, num_steps: int) -> Puzzle:
 def _operation(rng: np.random.Generator, value: int) -> tuple[str, int, int]:
     if value <= 49 and value > 0 and rng.random() < 0.1:
         return "*", 2, value * 2
-    operand = int(rng.integers(2, 10))
+    operand = int(rng.integers(2, 16))
     add_fits, subtract_fits = value + operand <= 99, value - operand >= 0
     if add_fits and (not subtract_fits or rng.random() < 0.5):
         return "+", operand, value + operand

@@ -18,8 +18,8 @@ def generate(rng: np.random.Generator, num_steps: int) -> Puzzle:
     for position in range(1, num_steps + 1):
         # The program reads what it wrote last, so that no line is dead and no step can be left out.
         source, target = target, pick(rng, _VARIABLES)
-        operand = int(rng.integers(2, 10))
-        operator = "+" if memory[source] < operand or (memory[source] < 90 and rng.random() < 0.5) else "-"
+        operand = int(rng.integers(2, 16))
+        operator = "+" if memory[source] < operand or (memory[source] < 85 and rng.random() < 0.5) else "-"
         value = memory[source]
         result = value + operand if operator == "+" else value - operand
         words += [mark(position), target, "=", source, operator, str(operand)]

@@ -10,8 +10,8 @@ _INSTRUCTIONS = ("reverse", "rotate", "swap", "sort", "raise")
 
 
 def generate(rng: np.random.Generator, num_steps: int) -> Puzzle:
-    """Draw `list 5 3 8 2 (1) reverse (2) rotate ... list ?`; four digits."""
-    items = [int(item) for item in rng.choice(10, size=4, replace=False)]
+    """Draw `list 5 3 8 2 6 (1) reverse (2) rotate ... list ?`; five digits."""
+    items = [int(item) for item in rng.choice(10, size=5, replace=False)]
     words = ["list", *map(str, items)]
     steps = []
     last = ""
