@@ -12,6 +12,7 @@ import numpy as np
 from sparing.report.load import response_texts
 from sparing.report.markup import Child, Markup, el, num, percent
 from sparing.report.records import HEDGES, EvalProblem, Run, count_hedges, split_thinking
+from sparing.report.words import plural
 
 _HEDGE = re.compile(rf"\b({'|'.join(HEDGES)})\b", re.IGNORECASE)
 MOST_CHARS = 12_000  # of a text on the page; the middle of a longer one is left out
@@ -31,20 +32,20 @@ class Example:
 def choose_examples(run: Run) -> list[Example]:
     """An easy trained, a hard trained and an unseen problem, each typical of its kind; and one that got worse.
 
-    Typical: the responses that would be shown have lengths closest to their medians over that kind of problem,
-    among problems with a correct response on both sides where there are any. Deterministic.
+    Typical: the responses that would be shown are closest in length to the median response of base and of final to
+    that kind of problem, among problems with a correct response on both sides where there are any. Deterministic.
     """
     pairs = run.pairs
     trained = {domain.name for domain in run.domains if domain.trained}
     inside = [pair for pair in pairs if pair[0].domain in trained]
-    outside = [pair for pair in pairs if pair[0].domain not in trained]
+    outside = _middle_domain(run, [pair for pair in pairs if pair[0].domain not in trained])
     easy, hard = _easy_and_hard(inside)
-    _, hard_unseen = _easy_and_hard(outside)
+    hard_unseen = _easy_and_hard(outside)[1] if len({base.tier for base, _ in outside}) > 1 else outside
     examples: list[Example] = []
     for label, candidates in (
         ("Trained domain, easy" if hard else "Trained domain", easy),
         ("Trained domain, hard", hard),
-        ("Unseen domain" if trained else "Typical", hard_unseen or outside),
+        ("Unseen domain" if trained else "Typical", hard_unseen),
     ):
         pair = _typical(candidates)
         if pair:
@@ -56,6 +57,13 @@ def choose_examples(run: Run) -> list[Example]:
             Example(label=f"One that got worse: {base.domain}", base=base, final=after, final_outcome="incorrect")
         )
     return examples
+
+
+def _middle_domain(run: Run, pairs: Sequence[Pair]) -> list[Pair]:
+    """Of several domains the one whose change in length is in the middle."""
+    present = {base.domain for base, _ in pairs}
+    names = [d.name for d in sorted(run.domains, key=lambda d: (d.relative_length, d.name)) if d.name in present]
+    return [pair for pair in pairs if pair[0].domain == names[len(names) // 2]] if names else list(pairs)
 
 
 def _easy_and_hard(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
@@ -75,7 +83,8 @@ def _typical(pairs: Sequence[Pair]) -> Pair | None:
     if not good:
         return None
     logs = np.log([[max(side.lengths[typical_response(side)], 1) for side in pair] for pair in good])
-    distance = np.abs(logs - np.median(logs, axis=0)).sum(axis=1)
+    medians = [np.median([length for pair in pairs for length in pair[i].lengths]) for i in (0, 1)]
+    distance = np.abs(logs - np.log(np.maximum(medians, 1))).sum(axis=1)
     return good[min(range(len(good)), key=lambda i: (round(float(distance[i]), 9), good[i][0].id))]
 
 
@@ -139,7 +148,7 @@ def _response(run: Run, which: str, problem: EvalProblem, index: int, longest: i
             "p",
             f"{sum(o == 'correct' for o in problem.outcomes)} of {len(problem.outcomes)} responses correct, "
             f"{num(min(problem.lengths))} to {num(max(problem.lengths))} tokens; "
-            f"{hedges} hedging words in this one",
+            f"{plural(hedges, 'hedging word')} in this one",
             class_="facts",
         ),
     )

@@ -9,6 +9,7 @@ import numpy as np
 from sparing.report.markup import Markup, el, num, percent
 from sparing.report.plot import SIZE, Axis, drawing, nice_axis, vertical, x_label
 from sparing.report.records import EvalProblem, Run
+from sparing.report.words import plural
 
 MAX_BINS = 36
 
@@ -25,7 +26,7 @@ def histograms(run: Run) -> Markup | None:
     names = list(dict.fromkeys(problem.domain for problem in run.base))
     beyond = sum(length > axis.high for length in lengths)
     cells = [_cell(run, name, axis, edges) for name in sorted(names, key=lambda name: (not _trained(run, name), name))]
-    note = f" {num(beyond)} longer ones are counted in the last bar." if beyond else ""
+    note = f" The last bar counts {plural(beyond, 'longer response')} too." if beyond else ""
     bin_width = width / per_tick
     return el(
         "div",

@@ -187,6 +187,7 @@ def _interval(value: Any) -> Interval:
 def _comparison(name: str, row: Row, trained: bool | None = None) -> Comparison:
     base, final = row.get("base") or {}, row.get("final") or {}
     is_trained = bool(row.get("trained", trained))
+    tiers = [_comparison(tier, one, is_trained) for tier, one in (row.get("tiers") or {}).items()]
     return Comparison(
         name=str(name),
         trained=is_trained,
@@ -200,5 +201,5 @@ def _comparison(name: str, row: Row, trained: bool | None = None) -> Comparison:
         relative_interval=_interval(row.get("relative_length_ci")),
         shortest_length=number(row, "shortest_length"),
         excess_removed=number(row, "excess_removed"),
-        tiers=tuple(_comparison(tier, one, is_trained) for tier, one in (row.get("tiers") or {}).items()),
+        tiers=tuple(sorted(tiers, key=lambda tier: tier.base_length)),
     )

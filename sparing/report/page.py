@@ -213,8 +213,8 @@ def _examples(run: Run) -> Markup | None:
         "The same problem, before and after",
         el(
             "p",
-            "Chosen by rule: problems whose lengths are nearest to the median of their kind, and of their responses the correct "
-            f"one of middle length. Hedging words are underlined: {', '.join(HEDGES)}.",
+            "Chosen by rule: the responses shown are the correct ones of middle length to the problem where base and final are "
+            f"nearest to their median lengths for that kind of problem. Hedging words are underlined: {', '.join(HEDGES)}.",
             class_="caption",
         ),
         [example_figure(run, example) for example in examples],

@@ -29,5 +29,5 @@ def test_one_far_outlier_does_not_squeeze_the_rest(make_run: Callable[..., Path]
     rows[0]["lengths"][0] = 60_000
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     shown = histograms(load_run(folder)) or ""
-    assert "1 longer ones are counted in the last bar" in shown
+    assert "The last bar counts 1 longer response too." in shown
     assert "60,000" not in shown
