@@ -30,7 +30,7 @@
       for (const c of cursors) { c.style.display = "block"; c.style.left = `${(100 * (current - low)) / (high - low)}%`; }
       read(current);
     };
-    const hide = () => { for (const c of cursors) c.style.display = "none"; read(high); };
+    const hide = () => { current = high; for (const c of cursors) c.style.display = "none"; read(high); };
     for (const area of areas) {
       area.addEventListener("pointermove", (e) => {
         const box = area.getBoundingClientRect();
