@@ -119,12 +119,15 @@ class MasteryTable:
         """Outcome chances by band at the ages met so far, the unseen in the last row, shape (S + 1, 3)."""
         counts_S3 = self._counts.sum(axis=1)
         guess_S3 = np.vstack([_FIRST_GUESS_S3, self.base_rate()])
-        return (counts_S3 + _BAND_STRENGTH * guess_S3) / (counts_S3.sum(axis=1, keepdims=True) + _BAND_STRENGTH)
+        total_S1 = counts_S3.sum(axis=1, keepdims=True)
+        rates_S3: FloatArray = (counts_S3 + _BAND_STRENGTH * guess_S3) / (total_S1 + _BAND_STRENGTH)
+        return rates_S3
 
     def base_rate(self) -> FloatArray:
         """Shares of the problems seen so far whose last outcome was unsolved, partial, mastered, shape (3,)."""
         counts_3 = np.bincount(_CLASS_OF_BAND, weights=self.pools.sizes, minlength=3)
-        return (counts_3 + 1.0) / (counts_3.sum() + 3.0)
+        rate_3: FloatArray = (counts_3 + 1.0) / (counts_3.sum() + 3.0)
+        return rate_3
 
     def rates(self) -> FloatArray:
         """Outcome chances by band and age, shape (S + 1, A, 3): counts shrunk towards the band's own rates.
