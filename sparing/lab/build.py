@@ -11,10 +11,10 @@ from sparing.lab import curriculum_data
 from sparing.lab.tokenizer import make_tokenizer
 from sparing.settings import SftSettings
 
-DRILL_SHARE = 0.6
+DRILL_SHARE = 0.55
 HARD_SHARE = 0.5
 SFT = SftSettings(
-    steps=3600,
+    steps=3300,
     optimizer="muon",
     learning_rate=3e-3,
     muon_learning_rate=0.02,
