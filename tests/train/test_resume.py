@@ -17,6 +17,7 @@ import pytest
 import tiny
 
 from sparing.settings import RunConfig
+from sparing.train import stage as stage_module
 
 SCRIPT = Path(tiny.__file__)
 COMPARED = ("metrics.jsonl", "validation.jsonl", "decisions.jsonl", "final/model.safetensors", "evals/final.jsonl")
@@ -74,11 +75,14 @@ def assert_same_runs(one: Path, other: Path) -> None:
     assert not list(other.rglob(".tmp-*"))
 
 
-def kill_and_resume(config: RunConfig, tmp_path: Path, deaths: Sequence[tuple[str, float]]) -> int:
+def kill_and_resume(
+    config: RunConfig, tmp_path: Path, deaths: Sequence[tuple[str, float]], decision: str = "detect"
+) -> int:
     """Kill a process a death, the last one lives; returns how many were killed before they were done."""
     killed = 0
     for kind, value in deaths:
-        second = Second(config, tmp_path, how_to_go_on(config), *([str(int(value))] if kind == "event" else []))
+        event = [str(int(value))] if kind == "event" else []
+        second = Second(config, tmp_path, how_to_go_on(config), decision, *event)
         assert second.ready
         if kind == "seconds":
             work_for(second.process, value)
@@ -86,7 +90,7 @@ def kill_and_resume(config: RunConfig, tmp_path: Path, deaths: Sequence[tuple[st
         status, _, error = second.end()
         assert status in (0, -signal.SIGKILL), error
         killed += status == -signal.SIGKILL
-    status, _, error = Second(config, tmp_path, how_to_go_on(config)).end()
+    status, _, error = Second(config, tmp_path, how_to_go_on(config), decision).end()
     assert status == 0, error
     return killed
 
@@ -101,7 +105,10 @@ def test_a_run_killed_twice_ends_as_one_never_killed(finished_run: Path, base_mo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["seconds", "event"])
-def test_a_run_killed_twenty_times_ends_as_one_never_killed(base_model: Path, tmp_path: Path, kind: str) -> None:
+def test_a_run_killed_twenty_times_ends_as_one_never_killed(
+    base_model: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two loops in which every compression stage goes back to an earlier checkpoint."""
     sections: dict[str, Any] = {
         "curriculum": {
             "loops": 2,
@@ -112,16 +119,17 @@ def test_a_run_killed_twenty_times_ends_as_one_never_killed(base_model: Path, tm
             ],
             "optimizer": "reset",
         },
-        # A collapse is provoked, so that rollbacks are killed and resumed too.
-        "early_stopping": {"patience": 1, "confidence": 0.6},
         "objective": {"algorithm": "dapo", "updates_per_batch": 2},
     }
+    monkeypatch.setattr(stage_module, "decide", tiny.go_back_from_second_validation)
     whole = tiny.run_tiny(tiny.tiny_config(base_model, tmp_path / "whole", **sections))
+    rollbacks = [json.loads(line)["rollback"] for line in (whole / "decisions.jsonl").read_text().splitlines()]
+    assert rollbacks == [False, True, False, True, False]
     seed = random.randrange(2**32)
     rng = random.Random(seed)
     most = {"seconds": 2.5, "event": 200.0}[kind]
     deaths = [(kind, rng.uniform(0, most)) for _ in range(20)]
-    killed = kill_and_resume(tiny.tiny_config(base_model, tmp_path / "run", **sections), tmp_path, deaths)
+    killed = kill_and_resume(tiny.tiny_config(base_model, tmp_path / "run", **sections), tmp_path, deaths, "go back")
     print(f"seed {seed}: killed {killed} times, {kind}")
     assert killed >= 10
     assert_same_runs(whole, tmp_path / "run")

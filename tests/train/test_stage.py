@@ -11,21 +11,8 @@ import tiny
 import torch
 from safetensors.torch import load_file
 
-from sparing.settings import PlannedStage, RunConfig
 from sparing.train import stage as stage_module
-from sparing.train.early_stop import StageEnd
-from sparing.train.early_stop import decide as real_decide
 from sparing.train.revalidate import revalidate
-from sparing.train.trainer import Position
-
-
-def go_back_from_second_validation(
-    config: RunConfig, stage: PlannedStage, position: Position, *, last: bool
-) -> StageEnd | None:
-    """Ends a compression stage at its second validation and goes back to its first."""
-    if stage.type == "compression" and len(position.history) == 3:
-        return StageEnd(chosen_step=position.history[1]["step"], reason="on purpose", evidence={"bar": 1.0})
-    return real_decide(config, stage, position, last=last)
 
 
 def rows(run: Path, name: str) -> list[dict[str, Any]]:
@@ -38,7 +25,7 @@ def curriculum(*stages: tuple[str, int]) -> dict[str, Any]:
 
 @pytest.fixture
 def goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage_module, "decide", go_back_from_second_validation)
+    monkeypatch.setattr(stage_module, "decide", tiny.go_back_from_second_validation)
 
 
 @pytest.mark.usefixtures("goes_back")

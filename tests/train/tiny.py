@@ -2,7 +2,7 @@
 
 The answer to everything is "yes". The model knows it for "easy 3" and says it half of the time for "hard 3". As a script:
 
-    python tiny.py CONFIG_JSON (start | resume) [FILE_OPERATION_TO_DIE_AT]
+    python tiny.py CONFIG_JSON (start | resume) [detect | "go back"] [FILE_OPERATION_TO_DIE_AT]
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from sparing.progress import Progress, SilentProgress
-from sparing.settings import RunConfig
+from sparing.settings import PlannedStage, RunConfig
+from sparing.train import stage as stage_module
+from sparing.train.early_stop import StageEnd, decide
 from sparing.train.run import train_run
+from sparing.train.trainer import Position
 from sparing.types import Problem, Turn
 
 DIGITS = [str(digit) for digit in range(10)]
@@ -157,6 +160,15 @@ def run_tiny(config: RunConfig, *, resume: bool = False, progress: Progress | No
     )
 
 
+def go_back_from_second_validation(
+    config: RunConfig, stage: PlannedStage, position: Position, *, last: bool
+) -> StageEnd | None:
+    """Stands in for the detector: ends a compression stage at its second validation and goes back to its first."""
+    if stage.type == "compression" and len(position.history) == 3:
+        return StageEnd(chosen_step=position.history[1]["step"], reason="on purpose", evidence={"bar": 1.0})
+    return decide(config, stage, position, last=last)
+
+
 def die_at(event: int, folder: str) -> None:
     """Kill this process at its `event`-th file operation (open, rename, truncate, ...) inside the run folder."""
     seen = 0
@@ -178,7 +190,9 @@ class Printed(SilentProgress):
         print(text, flush=True)
 
 
-def main(config_file: str, how: str, event: str = "") -> None:
+def main(config_file: str, how: str, decision: str = "detect", event: str = "") -> None:
+    if decision == "go back":
+        stage_module.decide = go_back_from_second_validation
     config = RunConfig.model_validate(json.loads(Path(config_file).read_text()))
     if event:
         die_at(int(event), config.output)
