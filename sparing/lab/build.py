@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,10 @@ SFT = SftSettings(
     batch_tokens=4096,
     weight_decay=0.05,
     report_every=100,
+)
+# A second, short cycle on fresh rows at a third of the rates: it makes facts reliable at temperature 1.
+POLISH = SFT.model_copy(
+    update={"steps": 300, "learning_rate": 1e-3, "muon_learning_rate": 0.007, "warmup_steps": 50, "seed": 1}
 )
 
 
@@ -57,7 +61,9 @@ def examples(tokenizer: Any, *, seed: int) -> Iterator[Any]:
         yield Example(prompt_ids=prompt_ids, response_ids=response_ids)
 
 
-def build(output: Path, *, settings: SftSettings = SFT, report: Callable[[dict[str, float]], None] = print) -> Path:
+def build(
+    output: Path, *, cycles: Sequence[SftSettings] = (SFT, POLISH), report: Callable[[dict[str, float]], None] = print
+) -> Path:
     """Train the base model and write it to `output`, an empty or new folder.
 
     Raises:
@@ -70,8 +76,10 @@ def build(output: Path, *, settings: SftSettings = SFT, report: Callable[[dict[s
     if output.exists() and any(output.iterdir()):
         raise ModelError(f"{output} is not empty; choose a new folder for the lab's base model")
     tokenizer = make_tokenizer()
-    model = new_model(tokenizer, seed=settings.seed)
-    fine_tune(model, examples(tokenizer, seed=settings.seed), settings, pad_id=tokenizer.pad_token_id, report=report)
+    model = new_model(tokenizer, seed=cycles[0].seed)
+    for settings in cycles:
+        stream = examples(tokenizer, seed=settings.seed)
+        fine_tune(model, stream, settings, pad_id=tokenizer.pad_token_id, report=report)
     # Half precision halves the package; training loads the weights as float32 again.
     model.to(torch.float16).save_pretrained(output)
     tokenizer.save_pretrained(output)

@@ -89,9 +89,7 @@ class RunPanel:
         grid = Table.grid(padding=(0, 1), expand=False)
         for index in range(6):
             grid.add_column(no_wrap=True, justify="right" if index in (1, 4) else "left")
-        shorter = signed_percent(state.rollout_change)
         length = Text(sparkline(state.series("length"), spark), style="magenta")
-        length.append(f" {shorter}", style="bold magenta")
         grid.add_row(
             Text("accuracy", style="dim"),
             Text(f"{row['accuracy']:.2f}", style="bold"),

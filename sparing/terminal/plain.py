@@ -15,7 +15,6 @@ from sparing.terminal.words import (
     duration,
     percent,
     run_sentence,
-    signed_percent,
     stage_sentence,
     tokens,
     validation_sentence,
@@ -110,13 +109,12 @@ def print_plain_results(summary: Row, file: TextIO | None = None) -> None:
 def step_line(state: RunState) -> str:
     """The newest step as `key=value` pairs after step number and stage."""
     row = state.row
-    shorter = signed_percent(state.rollout_change).replace(" ", "")
     speed = state.tokens_per_second
     parts = [
         f"step {state.steps_done}/{state.steps_done + state.steps_left}",
         str(row.get("stage", "")),
         f"accuracy={row['accuracy']:.3f}",
-        f"length={tokens(row['length'])}" + (f" ({shorter})" if shorter else ""),
+        f"length={tokens(row['length'])}",
         f"mastered={percent(row.get('mastered_share'))}".replace(" ", ""),
     ]
     if row.get("stage") == "compression":

@@ -49,6 +49,9 @@ class RunState:
 
     def start_stage(self, stage_index: int) -> None:
         """A stage begins, or goes on after its steps in the rows."""
+        if not self._intervals:
+            # What came before the first step (preflight, test of the base model) says nothing of the pace.
+            self._last_step_at = self._clock()
         self.stage_index = stage_index
         self.stage_step = sum(1 for row in self.rows if row.get("stage_index") == stage_index)
 
@@ -118,12 +121,6 @@ class RunState:
     def series(self, key: str) -> list[float]:
         """All values of a metric, without the missing ones."""
         return [float(row[key]) for row in self.rows if row.get(key) is not None]
-
-    @property
-    def rollout_change(self) -> float | None:
-        """Relative change of the rollouts' length since the first step of the run, in [-1, inf)."""
-        lengths = self.series("length")
-        return change(lengths[-1], lengths[0]) if len(lengths) > 1 else None
 
     def validation_change(self, row: Row) -> float | None:
         """Relative change of a validation's length against the base model's (step 0); None for itself."""

@@ -63,12 +63,21 @@ def test_validations_count_in_the_pace():
     assert state.seconds_left == pytest.approx(96 * 3.0)
 
 
-def test_changes_are_against_the_first_step_and_the_base_model():
+def test_what_precedes_the_first_step_is_not_in_the_pace():
+    clock = Clock()
+    state = started(clock)
+    clock.now += 300.0
+    state.start_stage(0)
+    clock.now += 2.0
+    state.observe_step({"step": 1, "stage_index": 0}, {"seconds": 2.0})
+    assert state.seconds_left == pytest.approx(99 * 2.0)
+
+
+def test_changes_are_against_the_base_model_on_the_same_problems():
     state = started(Clock())
     state.start_stage(0)
     for step, length in ((1, 100.0), (2, 40.0)):
         state.observe_step({"step": step, "stage_index": 0, "length": length, "tokens": 500}, {"seconds": 2.0})
-    assert state.rollout_change == pytest.approx(-0.6)
     assert state.tokens_per_second == 250
     for step, length in ((0, 80.0), (10, 20.0)):
         state.observe_validation({"step": step, "accuracy": 0.9, "length": length})
