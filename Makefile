@@ -35,6 +35,7 @@ lint: $(VENV)/.dev ## style, types and import arrows
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.dev ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
