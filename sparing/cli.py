@@ -134,11 +134,17 @@ def preflight(recipe: Recipe = None, overrides: Overrides = None) -> None:
 
 
 @app.command()
-def report(run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, finished or not.")]) -> None:
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, finished or not.")],
+    figure: Annotated[Path | None, typer.Option("--figure", metavar="FILE.svg", help="Also draw one figure.")] = None,
+) -> None:
     """Write RUN/report.html, and print the final table where the run is finished."""
     from sparing.report import write_report
+    from sparing.report.figure import write_figure
 
     path = write_report(run)
+    if figure is not None:
+        write_figure(run, figure)
     summary = run / "summary.json"
     if summary.is_file():
         from rich.console import Console
