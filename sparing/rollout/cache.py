@@ -72,11 +72,13 @@ class RolloutCache(Cache):  # type: ignore[misc]
     """Key-value states of up to R rows, shape (R, H, C, D) a layer, written in place.
 
     Call `prefill` or `step` before each forward of the model to say where its states belong. Layers are created when
-    the model first writes to them, with whatever shapes it uses.
+    the model first writes to them, with whatever shapes it uses. With `keys_by_feature`, keys lie in memory as
+    (R, H, D, C), which makes the product of few queries with many keys on a CPU faster; shapes stay the same.
     """
 
-    def __init__(self, pool: BufferPool, num_rows: int, num_columns: int) -> None:
+    def __init__(self, pool: BufferPool, num_rows: int, num_columns: int, *, keys_by_feature: bool = False) -> None:
         super().__init__(layers=[])
+        self._keys_by_feature = keys_by_feature
         self._pool = pool
         self._num_rows = num_rows
         self._num_columns = num_columns
@@ -129,19 +131,20 @@ class RolloutCache(Cache):  # type: ignore[misc]
             for part, buffer in enumerate(states):
                 # A copy, because the larger view may lie on the same memory.
                 kept = buffer[:keep].clone()
-                shape = (num_rows, buffer.shape[1], num_columns, buffer.shape[3])
-                fresh = self._pool.view((layer_idx, part), shape, buffer)
+                fresh = self._allocate(layer_idx, part, buffer)
                 fresh[:keep, :, :old_columns] = kept
                 grown.append(fresh)
             self._states[layer_idx] = (grown[0], grown[1])
 
     def _create(self, key: torch.Tensor, value: torch.Tensor, layer_idx: int) -> tuple[torch.Tensor, torch.Tensor]:
-        views = []
-        for part, new in enumerate((key, value)):
-            shape = (self._num_rows, new.shape[1], self._num_columns, new.shape[3])
-            views.append(self._pool.view((layer_idx, part), shape, new))
-        self._states[layer_idx] = (views[0], views[1])
+        self._states[layer_idx] = (self._allocate(layer_idx, 0, key), self._allocate(layer_idx, 1, value))
         return self._states[layer_idx]
+
+    def _allocate(self, layer_idx: int, part: int, like: torch.Tensor) -> torch.Tensor:
+        rows, columns, num_heads, size = self._num_rows, self._num_columns, like.shape[1], like.shape[3]
+        if part == 0 and self._keys_by_feature:
+            return self._pool.view((layer_idx, part), (rows, num_heads, size, columns), like).transpose(2, 3)
+        return self._pool.view((layer_idx, part), (rows, num_heads, columns, size), like)
 
     # What mask and position code of transformers asks a cache. A prefill starts from nothing; in a step, masks and
     # positions are given explicitly.

@@ -129,7 +129,7 @@ class _Run:
         longest = max(len(prompt) for prompt in prompts)
         self._most_columns = round_up(longest + max_tokens)
         first_columns = round_up(longest + min(max_tokens, _FIRST_TOKENS))
-        self._cache = RolloutCache(pool, self._num_rows, first_columns)
+        self._cache = RolloutCache(pool, self._num_rows, first_columns, keys_by_feature=forward.keys_by_feature)
         self._keys = sequence_keys(seed, len(prompts))
         self._next = 0
         # One entry a live row. The newest token of a row has no states in the cache yet: the next step feeds it.

@@ -64,6 +64,7 @@ class DirectStep:
         self._num_keys: int = first.k_proj.weight.shape[0] // first.head_dim
         self._num_queries: int = first.q_proj.weight.shape[0] // first.head_dim
         self._scaling: float = first.scaling
+        self.keys_by_feature = self._embedding.device.type == "cpu"
         self._act = body.layers[0].mlp.act_fn
         types = getattr(model.config, "layer_types", None) or [""] * len(body.layers)
         self._layers = [self._layer(layer, kind) for layer, kind in zip(body.layers, types, strict=True)]
@@ -132,7 +133,12 @@ class DirectStep:
         keys, values = cache.update(rotated[:, self._num_queries :, None], heads[:, num_rotated:, None], index)
         # Queries of one key-value head become its rows, so that no key or value is repeated.
         queries = rotated[:, : self._num_queries].reshape(rows, num_keys, -1, head_dim)
-        mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=self._scaling)
+        if self.keys_by_feature:
+            # On a CPU two batched products take three quarters of the time of the fused kernel for one token a row.
+            scores = torch.matmul(queries * self._scaling, keys.transpose(2, 3)).add_(mask)
+            mixed = torch.matmul(torch.softmax(scores, dim=-1), values)
+        else:
+            mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=self._scaling)
         return F.linear(mixed.reshape(rows, -1), layer.out.weight, layer.out.bias)
 
 

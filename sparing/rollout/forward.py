@@ -99,6 +99,11 @@ class ModelForward:
             self._direct = None
             self._model.train(training)
 
+    @property
+    def keys_by_feature(self) -> bool:
+        """Whether the cache of this call should hold keys by feature; see `RolloutCache`."""
+        return self._direct is not None and self._direct.keys_by_feature
+
     def to_device(self, array: NDArray[Any]) -> torch.Tensor:
         """A tensor on the model's device with the contents of a numpy array."""
         return torch.from_numpy(array).to(self.device)
