@@ -88,7 +88,7 @@ def _cannot_write(folder: RunFolder, target: Path, error: Exception) -> str:
     kept = f"{earlier[-1].path.name} is whole" if earlier else "there is no earlier checkpoint"
     free = shutil.disk_usage(folder.path).free / 1e6
     return (
-        f"{target} could not be written: {error}. {free:.0f} MB are free there; {kept}. "
+        f"{target} could not be written: {error}. {free:.1f} MB are free there; {kept}. "
         "Make room (or lower checkpoint.keep) and resume the run."
     )
 

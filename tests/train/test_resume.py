@@ -113,9 +113,9 @@ def test_a_run_killed_twenty_times_ends_as_one_never_killed(
         "curriculum": {
             "loops": 2,
             "stages": [
-                {"type": "accuracy", "steps": 4},
-                {"type": "compression", "steps": 6},
-                {"type": "accuracy", "steps": 4},
+                {"type": "accuracy", "steps": 20},
+                {"type": "compression", "steps": 20},
+                {"type": "accuracy", "steps": 20},
             ],
             "optimizer": "reset",
         },
@@ -127,11 +127,11 @@ def test_a_run_killed_twenty_times_ends_as_one_never_killed(
     assert rollbacks == [False, True, False, True, False]
     seed = random.randrange(2**32)
     rng = random.Random(seed)
-    most = {"seconds": 2.5, "event": 200.0}[kind]
+    most = {"seconds": 1.0, "event": 150.0}[kind]
     deaths = [(kind, rng.uniform(0, most)) for _ in range(20)]
     killed = kill_and_resume(tiny.tiny_config(base_model, tmp_path / "run", **sections), tmp_path, deaths, "go back")
     print(f"seed {seed}: killed {killed} times, {kind}")
-    assert killed >= 10
+    assert killed >= 15  # Should the run be done early, the rest find nothing left to do.
     assert_same_runs(whole, tmp_path / "run")
 
 
