@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import tiny
+import torch
 
 from sparing.errors import RunError
+from sparing.progress import SilentProgress
 from sparing.settings import RunConfig
 from sparing.train.opening import fingerprints, locked
 from sparing.train.run_folder import RunFolder
@@ -69,3 +71,25 @@ def test_a_finished_run_is_left_alone(base_model: Path, copied_run: Path) -> Non
     config = config.model_copy(update={"model": config.model.model_copy(update={"threads": 2})})
     assert tiny.run_tiny(config, resume=True) == copied_run
     assert {path: path.stat().st_mtime_ns for path in copied_run.rglob("*.json*")} == before
+
+
+def test_another_number_of_threads_is_allowed_with_a_warning(base_model: Path, copied_run: Path) -> None:
+    class Told(SilentProgress):
+        def message(self, text: str) -> None:
+            messages.append(text)
+
+    messages: list[str] = []
+    for name in ("summary.json", "evals/final.jsonl"):
+        (copied_run / name).unlink()
+    config = config_of(base_model, copied_run)
+    config = config.model_copy(update={"model": config.model.model_copy(update={"threads": 2})})
+    before = torch.get_num_threads()
+    try:
+        tiny.run_tiny(config, resume=True, progress=Told())
+    finally:
+        torch.set_num_threads(before)
+    assert messages == [
+        "warning: the run had 1 CPU threads and has 2 now; figures will differ in their last digits. "
+        "Set model.threads = 1 for the same ones."
+    ]
+    assert (copied_run / "summary.json").exists()
