@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sparing.errors import ModelError
@@ -10,11 +12,16 @@ from sparing.types import Problem
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+# What a template that writes the current date gets in its place: a run must not depend on the day it is resumed.
+_DATE = datetime(2025, 1, 1)
+_DIRECTIVE = re.compile(r"%-?[A-Za-z]")
+
 
 def render_prompt(tokenizer: PreTrainedTokenizerBase, problem: Problem) -> list[int]:
     """Token ids of a problem's conversation, up to where the model's response begins.
 
-    Without a chat template a single user message is taken as it is.
+    Without a chat template a single user message is taken as it is. A template that asks for today's date is told
+    1 January 2025, so that the base model, the final one and a resumed run are given the same prompts.
 
     Raises:
         ModelError: no template and more than one message, or a template that refuses the conversation.
@@ -23,7 +30,9 @@ def render_prompt(tokenizer: PreTrainedTokenizerBase, problem: Problem) -> list[
         return _plain(tokenizer, problem)
     messages = [{"role": turn.role, "content": turn.content} for turn in problem.turns]
     try:
-        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
+        ids = tokenizer.apply_chat_template(
+            messages, chat_template=_dated(tokenizer), add_generation_prompt=True, tokenize=True, return_dict=False
+        )
     # Templates are programs of the model's authors: they raise jinja errors, but also TypeError and KeyError.
     except Exception as error:
         roles = ", ".join(turn.role for turn in problem.turns)
@@ -32,6 +41,17 @@ def render_prompt(tokenizer: PreTrainedTokenizerBase, problem: Problem) -> list[
             "change the messages of that problem, or the template"
         ) from error
     return _checked(ids, problem)
+
+
+def _dated(tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """The template with `strftime_now` bound to a fixed date; None where it asks for none and serves as it is."""
+    template = tokenizer.chat_template
+    if not isinstance(template, str) or "strftime_now" not in template:
+        return None
+    # transformers turns functions among a template's variables into text, so the date comes as a macro of the template.
+    directives = sorted(set(_DIRECTIVE.findall(template)))
+    filters = "".join(f" | replace('{directive}', '{_DATE.strftime(directive)}')" for directive in directives)
+    return f"{{%- macro strftime_now(format) -%}}{{{{ format{filters} }}}}{{%- endmacro -%}}{template}"
 
 
 def _plain(tokenizer: PreTrainedTokenizerBase, problem: Problem) -> list[int]:

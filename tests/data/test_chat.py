@@ -64,3 +64,20 @@ def test_refusal_of_the_template_names_the_problem() -> None:
 def test_prompt_without_tokens_is_refused() -> None:
     with pytest.raises(ModelError, match=r'the prompt of problem "p1" has no tokens'):
         render_prompt(tokenizer_of("{{ '' }}"), problem(("user", "one")))
+
+
+def test_a_template_that_writes_the_date_writes_the_same_one_every_day() -> None:
+    tokenizer = tokenizer_of(
+        "{{ strftime_now('%Y') }} {{ strftime_now('%d %b') }} {% for m in messages %}{{ m.content }}{% endfor %}"
+    )
+    tokenizer.add_tokens(["2025", "01", "Jan"])
+    ids = render_prompt(tokenizer, problem(("user", "two")))
+    assert tokenizer.convert_ids_to_tokens(ids) == ["2025", "01", "Jan", "two"]
+
+
+def test_a_template_may_ask_whether_there_is_a_date() -> None:
+    template = "{% if strftime_now is defined %}{% set day = strftime_now('%-d %B') %}{% endif %}{{ day }} {{ messages[0].content }}"
+    tokenizer = tokenizer_of(template)
+    tokenizer.add_tokens(["1", "January"])
+    ids = render_prompt(tokenizer, problem(("user", "two")))
+    assert tokenizer.convert_ids_to_tokens(ids) == ["1", "January", "two"]
