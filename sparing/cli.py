@@ -97,6 +97,7 @@ def train(
     `--resume` without a recipe takes up the settings that the run folder keeps.
     """
     from sparing.recipe.checks import notes
+    from sparing.recipe.sources import domain_notes
     from sparing.terminal import open_progress
 
     config = _config(recipe, overrides, output, resume=resume)
@@ -108,7 +109,7 @@ def train(
     progress = open_progress(plain=plain)
     try:
         progress.message(_inputs(config, problems))
-        for note in notes(config):
+        for note in (*notes(config), *domain_notes(problems)):
             progress.message(f"note: {note}")
         folder = train_run(config, *problems, resume=resume, progress=progress, preflight=not no_preflight)
     except KeyboardInterrupt:

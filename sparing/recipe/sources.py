@@ -47,6 +47,18 @@ def resolve_problems(config: RunConfig) -> ProblemSets:
     return ProblemSets(train, validation, test)
 
 
+def domain_notes(problems: ProblemSets) -> list[str]:
+    """What to say where no test problem belongs to a domain that is trained on: often only the files' names differ."""
+    trained, tested = ({problem.domain for problem in part} for part in (problems.train, problems.test))
+    if not tested or trained & tested:
+        return []
+    return [
+        f"data.test has the domains {', '.join(sorted(tested))} and data.train has {', '.join(sorted(trained))}: the report "
+        "will call every test result one on an unseen domain. Where the problems are of one kind, give both sources "
+        'the same domain, as in data.test = {path = "test.jsonl", domain = "maths"}'
+    ]
+
+
 def resolve_model(config: RunConfig) -> RunConfig:
     """The same recipe with the folder of the lab's model in place of the word `lab`."""
     if config.model.path != LAB_MODEL:

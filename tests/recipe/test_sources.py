@@ -5,7 +5,7 @@ import pytest
 
 from sparing.errors import DataError
 from sparing.recipe.load import load_recipe
-from sparing.recipe.sources import resolve_model, resolve_problems
+from sparing.recipe.sources import domain_notes, resolve_model, resolve_problems
 from sparing.settings import RunConfig
 
 
@@ -82,3 +82,12 @@ def test_only_the_word_lab_stands_for_the_base_model():
     assert resolve_model(load_recipe("lab")).model.path.endswith("base")
     other = load_recipe("lab", ["model.path=org/name"])
     assert resolve_model(other) is other
+
+
+def test_a_test_file_of_another_name_is_told_to_count_as_an_unseen_domain(tmp_path):
+    train, test = str(jsonl(tmp_path / "train.jsonl", range(20))), str(jsonl(tmp_path / "test.jsonl", range(50, 60)))
+    (note,) = domain_notes(resolve_problems(config(train=train, test=test)))
+    assert "data.test has the domains test and data.train has train" in note
+    named = config(train={"path": train, "domain": "sums"}, test={"path": test, "domain": "sums"})
+    assert domain_notes(resolve_problems(named)) == []
+    assert domain_notes(resolve_problems(config(train=train))) == []
