@@ -55,6 +55,7 @@ def update_metrics(result: UpdateResult) -> dict[str, Any]:
         "entropy": result.entropy,
         "clip_share": result.clip_share,
         "kl": result.kl,
+        "logprob_gap": result.logprob_gap,
         "learning_rate": result.learning_rate,
         "optimizer_steps": result.optimizer_steps,
     }

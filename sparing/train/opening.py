@@ -10,16 +10,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from sparing.data.problems import write_problems
-from sparing.errors import RunError
+from sparing.errors import DataError, RunError
 from sparing.settings import RunConfig
 from sparing.train.checkpoint import Checkpoint, discard_after, list_checkpoints
 from sparing.train.run_folder import TEMPORARY, RunFolder
 from sparing.types import Problem
+from sparing.verify.grader import Grader
 
-# Settings that a resumed run may change: where the folder lies now, and the threads of this machine.
-FREE_KEYS = ("output", "model.threads")
+# Settings that a resumed run may change: where the folder lies now, the threads of this machine, and what bounds memory.
+# All but the first change figures, by rounding only.
+FREE_KEYS = (
+    "output",
+    "model.threads",
+    "rollout.max_sequences",
+    "optimizer.microbatch_tokens",
+)
 # What may stand in a folder whose process died before config.json, the last file of the opening, was written.
 _OPENING_FILES = (".lock", "data.json", "validation_problems.jsonl")
+
+_MOST_SLOW = 500
 
 
 @contextmanager
@@ -34,6 +43,24 @@ def locked(folder: RunFolder) -> Iterator[None]:
                 f"{folder.path} is in use by another training process; wait for it or end it, or choose another output."
             ) from None
         yield
+
+
+def check_answers(problems: Mapping[str, Sequence[Problem]], grader: Grader) -> None:
+    """Gold must accept gold: DataError where a verifier cannot read a problem's own answer.
+
+    Answers that need a worker process take milliseconds each, so only the first `_MOST_SLOW` of those are tried.
+    """
+    seen: set[tuple[str, str]] = set()
+    slow = 0
+    for split, some in problems.items():
+        for one in some:
+            if (one.kind, one.answer) in seen:
+                continue
+            seen.add((one.kind, one.answer))
+            slow += one.kind == "math" and not one.answer.lstrip("-").isdigit()
+            reason = grader.check_gold(one.kind, one.answer) if slow <= _MOST_SLOW else None
+            if reason:
+                raise DataError(f'{split} problem "{one.id}": {reason}')
 
 
 def start_folder(folder: RunFolder, config: RunConfig, problems: Mapping[str, Sequence[Problem]]) -> None:

@@ -24,7 +24,7 @@ from sparing.rollout.groups import Grades
 from sparing.rollout.model import load_model, save_model
 from sparing.settings import RunConfig
 from sparing.train.checkpoint import Checkpoint, list_checkpoints, publish
-from sparing.train.opening import locked, resume_folder, start_folder
+from sparing.train.opening import check_answers, locked, resume_folder, start_folder
 from sparing.train.policy import Policy
 from sparing.train.preflight import check_settings, longest_prompt, run_preflight
 from sparing.train.run_folder import TEMPORARY, RunFolder
@@ -69,8 +69,10 @@ def train_run(
                 return folder.path
         else:
             checkpoint = None
-            start_folder(folder, config, problems)
         with Grader(config.thinking, config.verifier) as grader:
+            if not resume:
+                check_answers(problems, grader)
+                start_folder(folder, config, problems)
             trainer = _build(config, folder, progress, grader, train, validation, checkpoint)
             _run(trainer, problems, checkpoint, preflight=preflight)
     return folder.path
@@ -88,6 +90,7 @@ def preflight_run(
     problems = {"train": train, "validation": validation, "test": test}
     check_settings(config, problems)
     with Grader(config.thinking, config.verifier) as grader:
+        check_answers(problems, grader)
         trainer = _build(config, RunFolder(config.output), progress, grader, train, validation, None)
         return run_preflight(trainer, problems)
 
@@ -150,6 +153,10 @@ def _run(trainer: Trainer, problems: Problems, checkpoint: Checkpoint | None, *,
         _test(trainer, problems["test"], "base")
         validate(trainer, stages[0])
         trainer.save()
+    if trainer.position.stage < len(stages):
+        # Of weights that are trained on; a later checkpoint, damaged since, may have left them behind.
+        shutil.rmtree(folder.final, ignore_errors=True)
+        (folder.path / "evals" / "final.jsonl").unlink(missing_ok=True)
     while trainer.position.stage < len(stages):
         run_stage(trainer, stages)
     _write_final(trainer)
@@ -202,6 +209,11 @@ def _explained(folder: RunFolder, progress: Progress) -> Iterator[None]:
     except KeyboardInterrupt:
         progress.message(f"Interrupted. {_kept(folder)} To go on, give the same command with resume.")
         raise
+    except torch.OutOfMemoryError as error:
+        raise RunError(
+            f"out of GPU memory: {str(error).splitlines()[0]} {_kept(folder)} Lower rollout.max_sequences or "
+            "optimizer.microbatch_tokens and resume the run, or start anew with a lower rollout.max_tokens."
+        ) from error
     except OSError as error:
         if error.errno not in _NO_SPACE:
             raise

@@ -73,7 +73,7 @@ class RunFolder:
         path = self.row_file(name)
         if not path.exists():
             return []
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in _lines(path)]
 
     def sizes(self) -> dict[str, int]:
         """Bytes of every row file, forced to disk first so that a checkpoint never points past them."""
@@ -132,4 +132,9 @@ class RunFolder:
 
     def read_rows(self, name: str) -> list[dict[str, Any]]:
         """Rows of a file that `write_rows` wrote."""
-        return [json.loads(line) for line in (self.path / name).read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in _lines(self.path / name)]
+
+
+def _lines(path: Path) -> list[bytes]:
+    """Lines as bytes: the text method would also split at separators such as U+2028 that stand inside JSON strings."""
+    return path.read_bytes().splitlines()

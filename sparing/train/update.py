@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sparing.errors import RunError
+from sparing.errors import RecipeError, RunError
 from sparing.method.objective import Objective, loss_denominator, policy_loss
 from sparing.settings import OptimizerSettings
 from sparing.train.policy import Policy, plan_microbatches
@@ -26,7 +26,8 @@ class UpdateResult:
     """What an update did. `entropy` is None where no token went through the forward.
 
     `loss`, `grad_norm` and `learning_rate` are means over the optimizer steps; the norm is the one before clipping.
-    `tokens` counts response tokens that carried a gradient.
+    `tokens` counts response tokens that carried a gradient. `logprob_gap` is the mean absolute difference, a token, between
+    the log-probabilities of the update and those the rollout engine recorded: what bfloat16 or other kernels cost.
     """
 
     loss: float
@@ -37,6 +38,7 @@ class UpdateResult:
     learning_rate: float
     optimizer_steps: int
     tokens: int
+    logprob_gap: float
 
 
 class PolicyUpdater:
@@ -56,6 +58,16 @@ class PolicyUpdater:
         self.settings = settings
         self.updates_per_batch = updates_per_batch
         self.max_tokens = max_tokens
+        # In bfloat16 or under autocast the update scores tokens a little differently than the rollouts did, and the ratio of
+        # an on-policy batch would not be 1: 0.06 a token on the lab's model, far beyond GSPO's clips. Then the old policy is
+        # the update's own first look, which is exact where a batch is one optimizer step.
+        self._exact = policy.autocast == "none" and policy.model.dtype == torch.float32
+        if not self._exact and updates_per_batch > 1:
+            raise RecipeError(
+                f"objective.updates_per_batch is {updates_per_batch} with model.dtype {policy.model.dtype} and model.autocast "
+                f"{policy.autocast}; several updates need old log-probabilities in the update's own precision: set it to 1, or "
+                'set model.dtype = "float32" and model.autocast = "none"'
+            )
         self.reset()
 
     def reset(self) -> None:
@@ -135,9 +147,11 @@ class PolicyUpdater:
         for rows in plan_microbatches(lengths_B, self.settings.microbatch_tokens):
             chosen = [rollouts[row] for row in rows]
             scores = self.policy.score(chosen)
+            rollout_BT = _old_logprobs(chosen, scores.logprobs_BT.shape[1], device)
+            old_BT = rollout_BT if self._exact else scores.logprobs_BT.detach()
             loss, sums = policy_loss(
                 scores.logprobs_BT,
-                _old_logprobs(chosen, scores.logprobs_BT.shape[1], device),
+                old_BT,
                 torch.tensor(advantages_B[rows], dtype=torch.float32, device=device),
                 scores.mask_BT,
                 objective=self.objective,
@@ -145,7 +159,8 @@ class PolicyUpdater:
             )
             loss.backward()
             loss_sum += float(loss.detach())
-            totals.add_tokens(sums, float((scores.entropy_BT * scores.mask_BT).sum()))
+            gap = ((scores.logprobs_BT.detach() - rollout_BT).abs() * scores.mask_BT).sum()
+            totals.add_tokens(sums, float((scores.entropy_BT * scores.mask_BT).sum()), float(gap))
         return loss_sum
 
 
@@ -162,16 +177,17 @@ class _Totals:
 
     def __init__(self) -> None:
         self.steps: list[tuple[float, float, float]] = []
-        self.tokens = self.clipped = self.kl = self.entropy = 0.0
+        self.tokens = self.clipped = self.kl = self.entropy = self.gap = 0.0
 
     def add_step(self, loss: float, grad_norm: float, learning_rate: float) -> None:
         self.steps.append((loss, grad_norm, learning_rate))
 
-    def add_tokens(self, sums: dict[str, torch.Tensor], entropy: float) -> None:
+    def add_tokens(self, sums: dict[str, torch.Tensor], entropy: float, gap: float) -> None:
         self.tokens += float(sums["tokens"])
         self.clipped += float(sums["clipped"])
         self.kl += float(sums["approx_kl"])
         self.entropy += entropy
+        self.gap += gap
 
     def result(self, next_learning_rate: float) -> UpdateResult:
         """Means; a batch without an optimizer step has loss and norm 0 and the rate that waits."""
@@ -188,4 +204,5 @@ class _Totals:
             learning_rate=learning_rate,
             optimizer_steps=len(self.steps),
             tokens=int(self.tokens),
+            logprob_gap=self.gap / tokens,
         )

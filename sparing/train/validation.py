@@ -23,6 +23,8 @@ from sparing.verify.thinking import split_response
 
 # A response that thinks for at most this many tokens has not reasoned before it answered.
 INSTANT_TOKENS = 8
+# More unknown verdicts than this make figures doubtful.
+MANY_UNKNOWN = 0.02
 # Thinking text of more characters than this is not tokenised to find that out.
 _LONG_TEXT = 32 * INSTANT_TOKENS
 
@@ -77,8 +79,24 @@ def validate(trainer: Trainer, stage: PlannedStage) -> None:
         **validation_figures(results, config, trainer.loaded.tokenizer),
     }
     trainer.folder.append("validation", row)
-    position.observe_validation(position.step, [float(np.mean(one.correct)) for one in results], row["length"])
+    before_P = position.history[-1]["accuracy_P"] if position.history else [0.0] * len(results)
+    accuracy_P = [_known_accuracy(one, before) for one, before in zip(results, before_P, strict=True)]
+    position.observe_validation(position.step, accuracy_P, row["length"])
+    if row["unknown_share"] > MANY_UNKNOWN:
+        trainer.progress.message(
+            f"warning: {row['unknown_share']:.1%} of validation verdicts are unknown (the verifier timed out or crashed) and "
+            "count as wrong in the accuracy shown; raise verifier.timeout, or lighten the machine's load"
+        )
     trainer.progress.validation(row)
+
+
+def _known_accuracy(result: ProblemResult, before: float) -> float:
+    """Share of correct answers among those with a verdict: a verifier that fails must not look like a decline.
+
+    `before` stands in where no answer has a verdict: no news of the problem.
+    """
+    known = [outcome == "correct" for outcome in result.outcomes if outcome != "unknown"]
+    return float(np.mean(known)) if known else before
 
 
 def validation_figures(results: Sequence[ProblemResult], config: RunConfig, tokenizer: Any) -> dict[str, Any]:

@@ -8,11 +8,13 @@ import pytest
 import tiny
 import torch
 
-from sparing.errors import RunError
+from sparing.errors import DataError, RunError
 from sparing.progress import SilentProgress
-from sparing.settings import RunConfig
-from sparing.train.opening import fingerprints, locked
+from sparing.settings import RunConfig, ThinkingSettings, VerifierSettings
+from sparing.train.opening import check_answers, fingerprints, locked
 from sparing.train.run_folder import RunFolder
+from sparing.types import Problem, Turn
+from sparing.verify.grader import Grader
 
 
 @pytest.fixture
@@ -93,3 +95,16 @@ def test_another_number_of_threads_is_allowed_with_a_warning(base_model: Path, c
         "Set model.threads = 1 for the same ones."
     ]
     assert (copied_run / "summary.json").exists()
+
+
+def test_a_gold_answer_that_its_verifier_cannot_read_is_named() -> None:
+    def problem(name: str, answer: str, kind: str) -> Problem:
+        return Problem(id=name, turns=(Turn(role="user", content=name),), answer=answer, kind=kind)
+
+    good = [problem("a", "12", "number"), problem("b", "two words", "exact"), problem("c", r"\frac{1}{2}", "math")]
+    with Grader(ThinkingSettings(), VerifierSettings()) as grader:
+        check_answers({"train": good}, grader)
+        with pytest.raises(
+            DataError, match=r'validation problem "d": the gold answer .*1 apple or 2.* is not one number'
+        ):
+            check_answers({"train": good, "validation": [problem("d", "1 apple or 2", "number")]}, grader)

@@ -51,3 +51,12 @@ def test_unreadable_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(RunError, match=r"config\.json is not JSON"):
         folder.read_json("config.json")
+
+
+def test_line_separators_inside_texts_end_no_row(tmp_path: Path) -> None:
+    text = "a\u2028b\u2029c\u0085d"
+    folder = RunFolder(tmp_path)
+    folder.write_rows("evals/base.jsonl", [{"texts": [text]}, {"texts": []}])
+    assert folder.read_rows("evals/base.jsonl") == [{"texts": [text]}, {"texts": []}]
+    folder.append("decisions", {"reason": text})
+    assert folder.rows("decisions") == [{"reason": text}]

@@ -7,7 +7,7 @@ import pytest
 import tiny
 import torch
 
-from sparing.errors import RunError
+from sparing.errors import RecipeError, RunError
 from sparing.method.objective import objective
 from sparing.settings import OptimizerSettings, PenaltySettings
 from sparing.train.policy import Policy
@@ -190,3 +190,31 @@ def test_a_gradient_that_is_not_finite_stops_the_run_with_the_weights_unchanged(
         updater_of(model, "dapo").update(shaped, step=7, rng=np.random.default_rng(0))
     assert torch.equal(weights(model), before)
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_the_gap_to_the_rollouts_log_probabilities_is_reported() -> None:
+    model = tiny.make_model().eval()
+    batch = make_batch(model, [False], MIXED[0])
+    shaped = shape_batch(batch, PenaltySettings(), objective("dr_grpo"))
+    assert update(model, shaped).logprob_gap < 1e-5
+    with torch.no_grad():
+        model.model.norm.weight.mul_(1.5)
+    assert update(model, shaped).logprob_gap > 1e-3
+
+
+def test_under_autocast_an_on_policy_ratio_is_one_all_the_same() -> None:
+    """Otherwise bfloat16 rounding alone would leave GSPO's clips of 3e-4."""
+    model = tiny.make_model().eval()
+    shaped = shape_batch(make_batch(model, [False], MIXED[0]), PenaltySettings(), objective("gspo"))
+    policy = Policy(model, temperature=1.0, autocast="bfloat16")
+    updater = PolicyUpdater(policy, objective("gspo"), OptimizerSettings(), updates_per_batch=1, max_tokens=64)
+    result = updater.update(shaped, step=1, rng=np.random.default_rng(0))
+    assert result.kl == 0
+    assert result.clip_share == 0
+    assert result.logprob_gap > 1e-4
+
+
+def test_several_updates_need_exact_old_log_probabilities() -> None:
+    policy = Policy(tiny.make_model().eval(), temperature=1.0, autocast="bfloat16")
+    with pytest.raises(RecipeError, match=r"updates_per_batch is 2 .* set it to 1"):
+        PolicyUpdater(policy, objective("dapo"), OptimizerSettings(), updates_per_batch=2, max_tokens=64)
