@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +14,20 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    GenerationConfig,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers import __version__ as transformers_version
 
 from sparing.errors import ModelError
 from sparing.settings import ModelSettings
 
 # For positions that need no table, such as ALiBi: no limit that a rollout could reach.
 _UNBOUNDED = 2**31 - 1
+# Generation settings that mean nothing without do_sample, and that transformers refuses to save without it.
+_SAMPLING_ONLY = ("temperature", "top_p", "top_k", "min_p", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,23 +50,18 @@ def load_model(settings: ModelSettings) -> LoadedModel:
     """
     device = _device(settings.device)
     _set_threads(settings.threads)
-    path = settings.path
+    path = _expanded(settings.path)
     _check_folder(path)
     config = _load_config(path)
     tokenizer = _load_tokenizer(path)
     model = _load_weights(path, config, getattr(torch, settings.dtype))
     torch.nn.Module.to(model, device)
-    vocab_size = num_embeddings(model)
-    if len(tokenizer) > vocab_size:
-        raise ModelError(
-            f"{path}: the tokenizer has {len(tokenizer)} tokens, the model knows {vocab_size}; "
-            "put the tokenizer of this very model into the folder"
-        )
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         device=device,
-        eos_ids=_end_tokens(path, model, tokenizer, vocab_size),
+        # Some published tokenizers have more entries than the model has rows, so unknown ids are refused where they occur.
+        eos_ids=_end_tokens(path, model, tokenizer, num_embeddings(model)),
         context_length=_context_length(config),
         has_chat_template=bool(tokenizer.chat_template),
     )
@@ -70,19 +70,41 @@ def load_model(settings: ModelSettings) -> LoadedModel:
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | os.PathLike[str]) -> None:
     """Write weights, configuration, generation settings and tokenizer so that `from_pretrained` loads `folder`.
 
-    Tied weights are stored once. The folder is filled file by file: write to a temporary one and rename it where a
-    half-written folder would do harm.
+    Tied weights are stored once, and a model that decodes greedily by default goes on doing so. The folder is filled
+    file by file: write to a temporary one and rename it where a half-written folder would do harm.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    generation = model.generation_config
-    # Published models ship sampling settings without do_sample, which transformers loads but refuses to save.
-    if generation is not None and any(
-        getattr(generation, name, None) is not None for name in ("temperature", "top_p", "top_k")
-    ):
-        generation.do_sample = True
-    model.save_pretrained(target)
+    own = model.generation_config
+    try:
+        if own is not None:
+            model.generation_config = _savable(own, target)
+        model.save_pretrained(target)
+    finally:
+        model.generation_config = own
     tokenizer.save_pretrained(target)
+
+
+def _savable(own: GenerationConfig, target: Path) -> GenerationConfig:
+    """A copy that transformers writes to `target`, without sampling settings where greedy decoding ignores them anyway.
+
+    What transformers refuses differs between its versions, so saving itself is the test.
+    """
+    generation = copy.deepcopy(own)
+    try:
+        generation.save_pretrained(target)
+    except ValueError:
+        if generation.do_sample is not True:
+            for name in _SAMPLING_ONLY:
+                setattr(generation, name, None)
+    try:
+        generation.save_pretrained(target)
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(
+            f"the model's generation settings cannot be saved ({reason}); correct its generation_config.json"
+        ) from error
+    return generation
 
 
 def num_embeddings(model: PreTrainedModel) -> int:
@@ -112,6 +134,16 @@ def _set_threads(threads: int) -> None:
     torch.set_num_threads(threads or (len(affinity(0)) if affinity else os.cpu_count() or 1))
 
 
+def _expanded(path: str) -> str:
+    """`path` with a leading `~` replaced by the home folder; other paths and hub ids stay as they are written."""
+    if not path.startswith("~"):
+        return path
+    try:
+        return str(Path(path).expanduser())
+    except RuntimeError:
+        return path  # A user without a home: there is no such folder.
+
+
 def _check_folder(path: str) -> None:
     folder = Path(path)
     if not folder.exists():
@@ -126,8 +158,10 @@ def _check_folder(path: str) -> None:
 
 def _load_config(path: str) -> PreTrainedConfig:
     try:
-        config = AutoConfig.from_pretrained(path)
+        # Without an answer transformers would ask on the terminal whether to run the code.
+        config = AutoConfig.from_pretrained(path, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
+        _refuse_remote_code(path, error)
         raise ModelError(
             f"{path}: its configuration cannot be read ({_first_line(error)}); set model.path to a Hugging Face model "
             "folder, or to the id of a model that the hub gives you"
@@ -140,10 +174,31 @@ def _load_config(path: str) -> PreTrainedConfig:
     # Encoders such as BERT have a decoder variant of the same configuration, which only is one when it says so.
     if not stored & names or (names == stored == {"BertLMHeadModel"} and not getattr(config, "is_decoder", False)):
         raise ModelError(_not_causal(path, config))
+    quantization = getattr(config, "quantization_config", None)
+    if quantization is not None:
+        method = quantization.get("quant_method", "unknown") if isinstance(quantization, dict) else quantization
+        raise ModelError(
+            f"{path} holds quantised weights (quantization_config in config.json, method {method}); training needs "
+            "full weights: dequantise first, or set model.path to the unquantised model"
+        )
     return config
 
 
+def _refuse_remote_code(path: str, error: Exception) -> None:
+    if "trust_remote_code" in str(error):
+        raise ModelError(_needs_code(path)) from error
+
+
+def _needs_code(path: str) -> str:
+    return (
+        f"{path} needs program code of its own (auto_map in its configuration), which is never run here; set model.path "
+        f"to a model that transformers {transformers_version} knows by itself, or install a version that knows this one"
+    )
+
+
 def _not_causal(path: str, config: PreTrainedConfig) -> str:
+    if "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {}):
+        return _needs_code(path)
     stored = ", ".join(config.architectures or ()) or "no architecture"
     return (
         f"{path} holds {stored} (model type {config.model_type!r}), which is no causal language model; "
@@ -157,8 +212,9 @@ def _load_tokenizer(path: str) -> PreTrainedTokenizerBase:
     if Path(path).is_dir() and not any((Path(path) / name).is_file() for name in names):
         raise ModelError(f"{path} has no tokenizer; prompts cannot be encoded without one: {remedy}")
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(path)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        _refuse_remote_code(path, error)
         raise ModelError(f"{path}: its tokenizer cannot be read ({_first_line(error)}); {remedy}") from error
     return tokenizer
 
@@ -167,7 +223,9 @@ def _load_weights(path: str, config: PreTrainedConfig, dtype: torch.dtype) -> Pr
     remedy = "put all weight files that save_pretrained wrote into the folder"
     try:
         # transformers takes sdpa where the model supports it, else eager.
-        loaded: Any = AutoModelForCausalLM.from_pretrained(path, config=config, dtype=dtype, output_loading_info=True)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            path, config=config, dtype=dtype, output_loading_info=True, trust_remote_code=False
+        )
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(f"{path}: its weights cannot be read ({_first_line(error)}); {remedy}") from error
     model: PreTrainedModel = loaded[0]

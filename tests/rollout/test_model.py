@@ -97,9 +97,6 @@ def test_models_that_sdpa_cannot_compute_use_eager(tmp_path):
 @pytest.mark.parametrize("tied", [True, False])
 def test_saving_keeps_every_bit_and_loads_plainly(tmp_path, tied):
     model = qwen3(tie_word_embeddings=tied)
-    # Published generation settings that transformers loads but would refuse to save.
-    model.generation_config.do_sample = False
-    model.generation_config.temperature = 0.6
     save_model(model, tokenizer(eos_token="<eos>"), tmp_path)
     assert ("lm_head.weight" in load_file(tmp_path / "model.safetensors")) is not tied
     again = AutoModelForCausalLM.from_pretrained(tmp_path)
@@ -107,8 +104,54 @@ def test_saving_keeps_every_bit_and_loads_plainly(tmp_path, tied):
         assert torch.equal(old, new), name
     assert again.config.tie_word_embeddings is tied
     assert again.generation_config.eos_token_id == 2
-    assert again.generation_config.temperature == 0.6
     assert AutoTokenizer.from_pretrained(tmp_path).eos_token == "<eos>"
+
+
+@pytest.mark.parametrize(
+    ("stated", "stored"),
+    [
+        (
+            {"temperature": 1.0},
+            {"temperature": 1.0, "do_sample": None},
+        ),  # As valid for greedy decoding as for sampling.
+        ({"do_sample": False, "temperature": 0.6}, {"temperature": None, "do_sample": False}),
+        ({"temperature": 0.6, "top_k": 20}, {"temperature": None, "top_k": None, "do_sample": None}),
+        ({"top_p": 0.8, "min_p": 0.1, "typical_p": 0.5}, {"top_p": None, "min_p": None, "typical_p": None}),
+        ({"do_sample": True, "temperature": 0.6, "top_p": 0.9}, {"do_sample": True, "temperature": 0.6, "top_p": 0.9}),
+    ],
+)
+def test_saving_changes_neither_how_a_model_decodes_nor_the_model(tmp_path, stated, stored):
+    model = qwen3()
+    model.generation_config.update(**stated)
+    own, before = model.generation_config, model.generation_config.to_dict()
+    save_model(model, tokenizer(eos_token="<eos>"), tmp_path)
+    assert model.generation_config is own
+    assert own.to_dict() == before
+    again = AutoModelForCausalLM.from_pretrained(tmp_path).generation_config
+    assert {name: getattr(again, name) for name in stored} == stored
+    assert again.eos_token_id == 2
+
+
+def test_published_generation_settings_survive_loading_and_saving(folder, tmp_path):
+    path = folder / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "do_sample": False, "temperature": 0.6}))
+    loaded = load(folder)
+    save_model(loaded.model, loaded.tokenizer, tmp_path / "again")
+    assert load(tmp_path / "again").model.generation_config.do_sample is False
+
+
+def test_generation_settings_that_cannot_be_saved(tmp_path):
+    model = qwen3()
+    model.generation_config.max_new_tokens = -1
+    with pytest.raises(ModelError, match=r"cannot be saved \(.*max_new_tokens.*generation_config.json"):
+        save_model(model, tokenizer(eos_token="<eos>"), tmp_path)
+
+
+def test_a_path_from_the_home_folder(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert load("~/model").context_length == 77
+    fails("~/other", str(folder.parent / "other"), "no such folder")
+    fails("~nobody-of-this-name/model", "~nobody-of-this-name/model", "no such folder")
 
 
 def test_threads_are_set(folder, monkeypatch):
@@ -179,8 +222,58 @@ def test_no_tokenizer(folder):
 
 
 def test_a_tokenizer_with_more_words_than_the_model(tmp_path):
-    save_model(qwen3(vocab_size=30), tokenizer(eos_token="<eos>"), tmp_path)
-    fails(tmp_path, "40 tokens", "30")
+    save_model(qwen3(vocab_size=39), tokenizer(eos_token="<eos>"), tmp_path)  # Gemma 3 1B has one such word.
+    completer = LocalCompleter(load(tmp_path))
+    sampling = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 2, "seed": 0}
+    assert completer.generate([[38]], **sampling)
+    with pytest.raises(ModelError, match="token id 39; the model knows ids 0 to 38"):
+        completer.generate([[39]], **sampling)
+
+
+def change_config(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_quantised_weights(folder):
+    change_config(folder, quantization_config={"quant_method": "gptq", "bits": 4})
+    fails(folder, "gptq", "training needs full weights", "dequantise first")
+
+
+@pytest.fixture
+def never_asked(monkeypatch):
+    def ask(*_):
+        pytest.fail("asked on the terminal")
+
+    monkeypatch.setattr("builtins.input", ask)
+
+
+@pytest.mark.usefixtures("never_asked")
+def test_a_model_of_an_unknown_type_that_brings_its_code(folder):
+    change_config(folder, model_type="new", auto_map={"AutoConfig": "new.NewConfig"})
+    fails(folder, "program code of its own", "never run", "model.path")
+
+
+@pytest.mark.usefixtures("never_asked")
+def test_a_model_of_a_known_type_that_brings_its_code(folder):
+    change_config(folder, architectures=["NewForCausalLM"], auto_map={"AutoModelForCausalLM": "new.NewForCausalLM"})
+    fails(folder, "program code of its own", "never run", "model.path")
+
+
+@pytest.mark.usefixtures("never_asked")
+def test_a_tokenizer_that_brings_its_code(folder):
+    path = folder / "tokenizer_config.json"
+    stated = {"tokenizer_class": "NewTokenizer", "auto_map": {"AutoTokenizer": [None, "new.NewTokenizer"]}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **stated}))
+    # For Qwen3, transformers would take its own tokenizer class; for this type it has none.
+    change_config(folder, model_type="arcee", architectures=["ArceeForCausalLM"])
+    fails(folder, "program code of its own", "never run", "model.path")
+
+
+@pytest.mark.usefixtures("never_asked")
+def test_code_that_is_not_needed_is_ignored(folder):
+    change_config(folder, auto_map={"AutoConfig": "new.NewConfig", "AutoModelForCausalLM": "new.NewForCausalLM"})
+    assert type(load(folder).model) is Qwen3ForCausalLM
 
 
 def test_no_end_token(tmp_path):
