@@ -62,19 +62,28 @@ def rollout_groups(
 
 
 def decode_texts(completer: Completer, completions: Sequence[Completion]) -> list[str]:
-    """The text of each response without end and padding tokens.
+    """The text of each response without the end token that closes it and padding behind that.
 
-    Other special tokens stay: in many models the tags of the thinking block are special tokens.
+    All other tokens stay: in many models the tags of the thinking block are special tokens, and in some the padding token
+    has a meaning of its own, such as an unknown word.
     """
     tokenizer = completer.tokenizer
-    dropped = {*completer.eos_ids, tokenizer.pad_token_id}
     return [
         str(
             tokenizer.decode(
-                [token for token in completion.response_ids_T.tolist() if token not in dropped],
+                _without_end(completion.response_ids_T.tolist(), completer.eos_ids, tokenizer.pad_token_id),
                 skip_special_tokens=False,
                 clean_up_tokenization_spaces=False,
             )
         )
         for completion in completions
     ]
+
+
+def _without_end(ids: list[int], eos_ids: Sequence[int], pad_id: int | None) -> list[int]:
+    stop = len(ids)
+    while stop and ids[stop - 1] == pad_id:
+        stop -= 1
+    if stop and ids[stop - 1] in eos_ids:
+        stop -= 1
+    return ids[:stop]

@@ -91,7 +91,21 @@ def test_special_tags_stay_and_end_and_padding_go() -> None:
     completer = ScriptedCompleter([])
     responses = ["<think> 1 + 1 </think> 2 <end>", "<think> 1 <pad> 2 <pad>"]
     texts = decode_texts(completer, [completion(response) for response in responses])
-    assert texts == ["<think> 1 + 1 </think> 2", "<think> 1 2"]
+    assert texts == ["<think> 1 + 1 </think> 2", "<think> 1 <pad> 2"]
+
+
+def test_a_padding_token_with_a_meaning_stays_in_the_answer(grader: Grader) -> None:
+    completer = ScriptedCompleter(["</think> 2 ? <end>", "? </think> 2 <end>", "</think> ? 2 <end>"])
+    completer.tokenizer.pad_token = "?"
+    (group,) = rollout_groups(completer, grader, PROBLEMS[:1], num_rollouts=3, **SAMPLING)
+    assert [rollout.text for rollout in group.rollouts] == ["</think> 2 ?", "? </think> 2", "</think> ? 2"]
+    assert group.correct_N.tolist() == [False, True, False]
+
+
+def test_padding_behind_the_end_token_goes_with_it() -> None:
+    completer = ScriptedCompleter([])
+    responses = ["1 <end> <pad> <pad>", "1 <pad> <end>", "<end>", "<pad>", ""]
+    assert decode_texts(completer, [completion(response) for response in responses]) == ["1", "1 <pad>", "", "", ""]
 
 
 def test_cut_and_unclosed_responses_are_wrong(grader: Grader) -> None:
