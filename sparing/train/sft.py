@@ -19,6 +19,7 @@ import torch
 from sparing.data.chat import render_prompt
 from sparing.data.rows import RowError, parse_line, problem_of
 from sparing.errors import DataError, ModelError
+from sparing.rollout.model import LoadedModel, load_model, num_embeddings, save_model
 from sparing.seeding import derive_rng
 from sparing.settings import ModelSettings, SftSettings
 
@@ -40,8 +41,14 @@ class Example:
         return len(self.prompt_ids) + len(self.response_ids)
 
 
-def read_examples(path: Path, tokenizer: Any, *, max_length: int) -> list[Example]:
-    """Read JSONL rows of {"prompt" or "messages", "response"}; mistakes raise `DataError` with file and line."""
+def read_examples(
+    path: Path, tokenizer: Any, *, end_id: int, vocab_size: int, context_length: int, max_length: int
+) -> list[Example]:
+    """Read JSONL rows of {"prompt" or "messages", "response"}; mistakes raise `DataError` with file and line.
+
+    A response gets `end_id` at its end. A row must fit `max_length` and the model's `context_length`, in tokens, and hold
+    only token ids below `vocab_size`.
+    """
     if not path.is_file():
         raise DataError(f"{path}: no such file; give a JSONL of prompts and responses")
     examples = []
@@ -49,23 +56,39 @@ def read_examples(path: Path, tokenizer: Any, *, max_length: int) -> list[Exampl
         if not line.strip():
             continue
         try:
-            example = _example(parse_line(line), tokenizer)
+            example = _example(parse_line(line), tokenizer, end_id)
         except RowError as error:
             raise DataError(f"{path}:{number}: {error}") from error
-        if example.length > max_length:
-            raise DataError(f"{path}:{number}: {example.length} tokens, the limit is {max_length}; raise max_length")
+        problem = _problem(example, vocab_size, context_length, max_length)
+        if problem:
+            raise DataError(f"{path}:{number}: {problem}")
         examples.append(example)
     if not examples:
         raise DataError(f"{path}: no rows; nothing to train on")
     return examples
 
 
-def _example(row: dict[str, Any], tokenizer: Any) -> Example:
+def _problem(example: Example, vocab_size: int, context_length: int, max_length: int) -> str:
+    """Why the model cannot learn this row; empty where it can."""
+    if example.length > context_length:
+        return f"{example.length} tokens, the model's context is {context_length}; shorten the row or leave it out"
+    if example.length > max_length:
+        return f"{example.length} tokens, the limit is {max_length}; raise max_length"
+    highest = max([*example.prompt_ids, *example.response_ids])
+    if highest >= vocab_size:
+        return (
+            f"holds token id {highest}; the model knows ids 0 to {vocab_size - 1}: take that special token out of the row, "
+            "or use the tokenizer of the model's own folder"
+        )
+    return ""
+
+
+def _example(row: dict[str, Any], tokenizer: Any, end_id: int) -> Example:
     if "response" not in row:
         raise RowError('no "response"; add the text that the model shall learn to write')
     # A response is what an answer is elsewhere: a text that must not be empty.
     problem = problem_of({**row, "answer": row["response"]}, name="", kind="exact", domain="", suffix="")
-    response_ids = [*tokenizer(problem.answer, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
+    response_ids = [*tokenizer(problem.answer, add_special_tokens=False).input_ids, end_id]
     return Example(prompt_ids=render_prompt(tokenizer, problem), response_ids=response_ids)
 
 
@@ -164,6 +187,12 @@ def fine_tune(
     model.eval()
 
 
+def end_token(loaded: LoadedModel) -> int:
+    """The token that closes a response: the tokenizer's own where the model stops at it, else the first it stops at."""
+    own = loaded.tokenizer.eos_token_id
+    return own if own in loaded.eos_ids else loaded.eos_ids[0]
+
+
 def run_sft(
     model_path: str,
     data_path: Path,
@@ -173,15 +202,22 @@ def run_sft(
     report: Callable[[dict[str, float]], None] = lambda row: None,
 ) -> Path:
     """Fine-tune the model folder on the JSONL and write a plain Hugging Face folder to `output`."""
-    from sparing.rollout.model import load_model, save_model
-
     if output.exists() and any(output.iterdir()):
         raise ModelError(f"{output} is not empty; choose another output folder")
     loaded = load_model(ModelSettings(path=model_path))
-    examples = read_examples(data_path, loaded.tokenizer, max_length=settings.max_length)
+    end_id, vocab_size = end_token(loaded), num_embeddings(loaded.model)
+    examples = read_examples(
+        data_path,
+        loaded.tokenizer,
+        end_id=end_id,
+        vocab_size=vocab_size,
+        context_length=loaded.context_length,
+        max_length=settings.max_length,
+    )
     torch.manual_seed(settings.seed)
     pad_id = loaded.tokenizer.pad_token_id
-    pad_id = loaded.tokenizer.eos_token_id if pad_id is None else pad_id
+    # Padding is neither seen nor learnt, so any token that the model knows will do.
+    pad_id = end_id if pad_id is None or pad_id >= vocab_size else pad_id
     fine_tune(loaded.model, epochs(examples, seed=settings.seed), settings, pad_id=pad_id, report=report)
     save_model(loaded.model, loaded.tokenizer, output)
     return output

@@ -2,15 +2,32 @@
 
 import itertools
 import json
+from types import SimpleNamespace
 
 import pytest
+import tiny
 import torch
 
 from sparing.errors import DataError
 from sparing.lab.build import SFT, build, examples, new_model
 from sparing.lab.tokenizer import make_tokenizer
-from sparing.settings import SftSettings
-from sparing.train.sft import Example, batches, collate, epochs, fine_tune, read_examples, schedule
+from sparing.rollout.decode import LocalCompleter
+from sparing.rollout.model import load_model, save_model
+from sparing.settings import ModelSettings, SftSettings
+from sparing.train.sft import (
+    Example,
+    batches,
+    collate,
+    end_token,
+    epochs,
+    fine_tune,
+    read_examples,
+    run_sft,
+    schedule,
+)
+
+# The end token of the lab's tokenizer, and room enough.
+LIMITS = {"end_id": make_tokenizer().eos_token_id, "vocab_size": 10_000, "context_length": 128, "max_length": 64}
 
 
 def write(path, *rows):
@@ -21,7 +38,7 @@ def write(path, *rows):
 def test_rows_become_prompt_and_response_with_end_token(tmp_path):
     tokenizer = make_tokenizer()
     path = write(tmp_path / "a.jsonl", {"prompt": "start at 3 (1) + 4 result ?", "response": "7"})
-    (example,) = read_examples(path, tokenizer, max_length=64)
+    (example,) = read_examples(path, tokenizer, **LIMITS)
     assert tokenizer.decode(example.prompt_ids) == "<user> start at 3 (1) + 4 result ? <assistant>"
     assert example.response_ids == [tokenizer.convert_tokens_to_ids("7"), tokenizer.eos_token_id]
 
@@ -39,7 +56,54 @@ def test_rows_become_prompt_and_response_with_end_token(tmp_path):
 def test_a_bad_row_is_named_by_file_and_line(tmp_path, row, said):
     path = write(tmp_path / "a.jsonl", {"prompt": "a", "response": "b"}, row)
     with pytest.raises(DataError, match=said):
-        read_examples(path, make_tokenizer(), max_length=32)
+        read_examples(path, make_tokenizer(), **LIMITS | {"max_length": 32})
+
+
+def test_a_row_longer_than_the_context_is_refused(tmp_path):
+    path = write(tmp_path / "a.jsonl", {"prompt": "a", "response": "b " * 99})
+    with pytest.raises(DataError, match=r"a.jsonl:1: 103 tokens, the model's context is 64; shorten the row"):
+        read_examples(path, make_tokenizer(), **LIMITS | {"context_length": 64, "max_length": 4096})
+
+
+def test_a_token_that_the_model_does_not_know_is_refused(tmp_path):
+    tokenizer = make_tokenizer()
+    tokenizer.add_tokens(["<image>"], special_tokens=True)
+    last = len(tokenizer) - 1
+    path = write(tmp_path / "a.jsonl", {"prompt": "a", "response": "b"}, {"prompt": "a", "response": "<image>"})
+    with pytest.raises(DataError, match=rf"a.jsonl:2: holds token id {last}; the model knows ids 0 to {last - 1}"):
+        read_examples(path, tokenizer, **LIMITS | {"vocab_size": last})
+    assert len(read_examples(path, tokenizer, **LIMITS | {"vocab_size": last + 1})) == 2
+
+
+@pytest.mark.parametrize(
+    ("own", "eos_ids", "closing"),
+    [
+        (1, (1, 7), 1),
+        (7, (1, 7), 7),  # The tokenizer's, though the generation settings name another first.
+        (None, (5, 7), 5),
+        (99, (5, 7), 5),  # The model has no such token.
+    ],
+)
+def test_a_response_closes_with_a_token_that_ends_responses(own, eos_ids, closing):
+    assert end_token(SimpleNamespace(tokenizer=SimpleNamespace(eos_token_id=own), eos_ids=eos_ids)) == closing
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_tokenizer_without_end_token_serves_where_the_generation_settings_name_one(tmp_path):
+    torch.set_num_threads(1)
+    tokenizer = tiny.make_tokenizer()
+    tokenizer.eos_token = tokenizer.pad_token = None
+    model = tiny.make_model()
+    model.generation_config.eos_token_id = 1
+    save_model(model, tokenizer, tmp_path / "base")
+    rows = write(tmp_path / "a.jsonl", {"prompt": "easy 3", "response": "</think> yes"})
+    settings = SftSettings(steps=30, learning_rate=1e-2, warmup_steps=1, batch_tokens=64)
+    run_sft(str(tmp_path / "base"), rows, tmp_path / "out", settings)
+    loaded = load_model(ModelSettings(path=str(tmp_path / "out"), device="cpu", threads=1))
+    prompt = tokenizer("user easy 3 assistant <think>").input_ids
+    (completion,) = LocalCompleter(loaded).generate([prompt], temperature=0.01, top_p=1.0, max_tokens=8, seed=0)
+    assert tokenizer.decode(completion.response_ids_T) == "</think> yes <end>"
+    assert completion.finish_reason == "stop"
 
 
 def test_only_response_tokens_are_learnt():
