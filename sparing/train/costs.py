@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparing.settings import RunConfig
-from sparing.train.policy import LOGIT_ENTRIES, plan_microbatches
+from sparing.train.policy import LOGIT_ENTRIES, head_is_plain, plan_microbatches
 from sparing.train.trainer import Trainer
 from sparing.types import Rollout
 
@@ -55,7 +55,9 @@ def step_costs(
     }
 
 
-def estimate_memory(model: Any, config: RunConfig, longest_prompt: int) -> dict[str, int]:
+def estimate_memory(
+    model: Any, config: RunConfig, longest_prompt: int, *, num_validation: int | None = None, num_test: int = 0
+) -> dict[str, int]:
     """Bytes of a run's large parts, by formula; the interpreter and its libraries (about 0.5 GB) come on top.
 
     With P parameters of w bytes, L layers, hidden size h, feed-forward size f and n tokens in a micro-batch:
@@ -63,7 +65,11 @@ def estimate_memory(model: Any, config: RunConfig, longest_prompt: int) -> dict[
     * weights P w, gradients P w, optimizer 2 P w (AdamW keeps two moments);
     * cache: 2 L w a token for every key-value head's width, for `max_sequences` rows of the longest prompt and response;
     * activations and their gradients: n L (14 h + 6 f + 8 a) w for an attention width of a, measured on Qwen3, and four
-      float copies of the logits of one chunk.
+      float copies of the logits of one chunk; five of those of all n tokens where logits are more than the head's product
+      (Gemma 2, Granite, Cohere), because `Policy` then takes the model's own forward.
+
+    `num_validation` and `num_test` are the problems there really are; `validation.num_problems` says nothing of validation
+    that comes from files.
     """
     text = model.config.get_text_config()
     width = model.dtype.itemsize
@@ -73,23 +79,27 @@ def estimate_memory(model: Any, config: RunConfig, longest_prompt: int) -> dict[
     key_heads = getattr(text, "num_key_value_heads", None) or heads
     layers = text.num_hidden_layers
     longest = longest_prompt + config.rollout.max_tokens
+    validation = config.validation
+    num_validation = validation.num_problems if num_validation is None else num_validation
     rows = min(
         config.rollout.max_sequences,
         max(
             config.mixture.batch_size * config.rollout.num_rollouts,
-            config.validation.num_problems * config.validation.k,
+            num_validation * validation.k,
+            num_test * validation.test_k,
         ),
     )
     feed_forward = getattr(text, "intermediate_size", None) or 4 * text.hidden_size
     tokens = max(config.optimizer.microbatch_tokens, longest)
     active = 2 if config.model.autocast == "bfloat16" else width
-    logits = min(LOGIT_ENTRIES, tokens * text.vocab_size)
+    all_logits = tokens * text.vocab_size
+    logits = 4 * min(LOGIT_ENTRIES, all_logits) if head_is_plain(model) else 5 * all_logits
     parts = {
         "weights": weights,
         "gradients": weights,
         "optimizer": 2 * weights,
         "cache": rows * longest * 2 * layers * key_heads * head_dim * width,
         "activations": tokens * layers * (14 * text.hidden_size + 6 * feed_forward + 8 * heads * head_dim) * active
-        + 4 * 4 * logits,
+        + 4 * logits,
     }
     return {**parts, "total": sum(parts.values())}

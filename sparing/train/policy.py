@@ -119,7 +119,7 @@ class Policy:
         self.model = model
         self.temperature = temperature
         self.autocast = autocast
-        self._plain_head = _head_is_plain(model)
+        self._plain_head = head_is_plain(model)
 
     def _precision(self) -> AbstractContextManager[Any]:
         if self.autocast == "bfloat16":
@@ -171,7 +171,7 @@ class Policy:
 
 
 @torch.no_grad()
-def _head_is_plain(model: Any) -> bool:
+def head_is_plain(model: Any) -> bool:
     """Whether the model's logits are exactly its output embedding applied to its last hidden state."""
     head = model.get_output_embeddings()
     if head is None:
