@@ -1,9 +1,10 @@
 """Useful tokens per CPU-second of the local engine against `model.generate`, both timed in this process.
 
 A tiny Qwen3 with random weights answers 128 prompts with up to 256 tokens; an end token is made likely enough for
-responses of varied length. Useful tokens are response tokens up to and including the end token.
+responses of varied length. With `--lab` it is the lab's model on lab problems. Useful tokens are response tokens up to and
+including the end token.
 
-    OMP_NUM_THREADS=1 python benchmarks/rollout_vs_generate.py
+    OMP_NUM_THREADS=1 python benchmarks/rollout_vs_generate.py [--lab]
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from sparing.data.chat import render_prompt
+from sparing.lab import base_model_path, make_problems
 from sparing.rollout.decode import LocalCompleter
 from sparing.rollout.model import LoadedModel
 
@@ -61,6 +64,19 @@ def random_prompts(num_prompts: int) -> list[list[int]]:
     rng = np.random.default_rng(0)
     distinct = [rng.integers(2, VOCAB_SIZE, size=int(rng.integers(10, 41))).tolist() for _ in range(num_prompts // 8)]
     return [prompt for prompt in distinct for _ in range(8)]
+
+
+def lab_prompts(num_prompts: int) -> list[list[int]]:
+    """Arithmetic problems of the lab, easy and hard in turn, eight rollouts of each in a row."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base_model_path())
+    half = num_prompts // 16
+    tiers = [
+        make_problems(domain="arithmetic", tier=tier, split="train", num_problems=half) for tier in ("easy", "hard")
+    ]
+    problems = [problem for pair in zip(*tiers, strict=True) for problem in pair]
+    return [ids for problem in problems for ids in [render_prompt(tokenizer, problem)] * 8]
 
 
 def with_generate(model: Qwen3ForCausalLM, prompts: list[list[int]], max_tokens: int) -> list[int]:
@@ -109,21 +125,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--sequences", type=int, default=128)
-    parser.add_argument("--max-tokens", type=int, default=256)
+    parser.add_argument("--max-tokens", type=int, help="256, or with --lab the 512 of its preset")
     parser.add_argument("--max-sequences", type=int, default=256)
     parser.add_argument("--end-bias", type=float, default=1.3)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--skip-generate", action="store_true")
+    parser.add_argument("--lab", action="store_true", help="the lab's model and problems")
     args = parser.parse_args()
+    args.max_tokens = args.max_tokens or (512 if args.lab else 256)
     torch.set_num_threads(args.threads)
-    model = tiny_model(args.end_bias)
-    prompts = random_prompts(args.sequences)
+    if args.lab:
+        model = Qwen3ForCausalLM.from_pretrained(base_model_path(), dtype=torch.float32).eval()
+        assert (model.config.eos_token_id, model.config.pad_token_id) == (END, 0)
+        prompts = lab_prompts(args.sequences)
+    else:
+        model = tiny_model(args.end_bias)
+        prompts = random_prompts(args.sequences)
     loaded = LoadedModel(
         model=model,
         tokenizer=PreTrainedTokenizerFast,
         device=torch.device("cpu"),
         eos_ids=(END,),
-        context_length=512,
+        context_length=model.config.max_position_embeddings,
         has_chat_template=False,
     )
     completer = LocalCompleter(loaded, max_sequences=args.max_sequences)

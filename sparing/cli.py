@@ -220,17 +220,13 @@ def lab_show(
     num: Annotated[int, typer.Option("--num", "-n", min=1, help="Problems of each tier.")] = 1,
     seed: Annotated[int, typer.Option(min=0)] = 0,
 ) -> None:
-    """Show test problems of the lab: question, answer and the length of the shortest response."""
-    from sparing.lab import FAMILIES, TRAINED_DOMAIN, make_problems
-    from sparing.settings import LabSource
+    """Show test problems of the lab, with the teacher's shortest and an overthinking trace."""
+    from sparing.lab import FAMILIES
+    from sparing.lab.show import describe
 
-    for name in [domain] if domain else list(FAMILIES):
-        print(f"{name} ({'trained' if name == TRAINED_DOMAIN else 'unseen'} in the lab preset)")
-        for tier in ("easy", "hard"):
-            source = LabSource(domain=name, tier=tier, split="test", num_problems=num, seed=seed)
-            for problem in make_problems(**source.model_dump(exclude={"type"})):
-                print(f"  {tier}: {problem.question}")
-                print(f"        answer {problem.answer}, shortest response {problem.shortest_length} tokens")
+    for name in [domain] if domain else FAMILIES:
+        for line in describe(name, num_problems=num, seed=seed):
+            print(line)
 
 
 @fetch_app.command("smollm2")

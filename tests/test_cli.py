@@ -225,7 +225,7 @@ def test_lab_show_shows_problems_of_every_domain():
     result = sparing("lab", "show")
     assert result.exit_code == 0
     assert "arithmetic (trained in the lab preset)" in result.stdout
-    assert result.stdout.count("shortest response") == 14
+    assert result.stdout.count("    shortest, ") == 14
     wrong = sparing("lab", "show", "--domain", "cooking")
     assert wrong.exit_code == 2
     assert "cooking" in wrong.stderr

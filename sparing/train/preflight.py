@@ -84,7 +84,13 @@ def run_preflight(trainer: Trainer, problems: Problems) -> dict[str, Any]:
             num_validation=len(problems["validation"]),
             num_test=len(problems["test"]),
         ),
-        "memory_bytes": estimate_memory(trainer.loaded.model, config, longest),
+        "memory_bytes": estimate_memory(
+            trainer.loaded.model,
+            config,
+            longest,
+            num_validation=len(problems["validation"]),
+            num_test=len(problems["test"]),
+        ),
         "peak_memory_bytes": peak_memory(),
         "warnings": [*find_warnings(config, figures), *overlaps(problems)],
     }
