@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 import sys
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 # Exit statuses: something the user can mend, and what a shell expects of Ctrl-C.
 MISTAKE = 2
 INTERRUPTED = 130
+# What the operating system refuses for reasons that lie in a path or in the disk, not in this program.
+REFUSALS = {
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST,
+    errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
+}  # fmt: skip
 
 
 class GuardedGroup(TyperGroup):
@@ -31,6 +37,12 @@ class GuardedGroup(TyperGroup):
             return super().invoke(ctx)
         except SparingError as error:
             _complain(f"error: {error}")
+            raise typer.Exit(MISTAKE) from None
+        except OSError as error:
+            if error.errno not in REFUSALS:
+                raise
+            where = f"{error.filename}: " if error.filename is not None else ""
+            _complain(f"error: {where}{error.strerror}")
             raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
             _complain("interrupted")
@@ -173,10 +185,13 @@ def init(
     """Write a commented recipe for a model and problems of your own."""
     from sparing.data.problems import load_problems
     from sparing.recipe.init_template import write_recipe
+    from sparing.recipe.sources import LAB_MODEL
     from sparing.settings import JsonlSource
 
     problems = load_problems(JsonlSource(path=str(data)))
     path = write_recipe(folder, model=model, data=data, num_problems=len(problems))
+    if model != LAB_MODEL and not Path(model).expanduser().exists():
+        print(f"note: there is no folder {model} here, so it is taken for the id of a model on the hub")
     print(
         f"wrote {path} for {len(problems)} problems; read it, then:\n  sparing preflight {path}\n  sparing train {path}"
     )
@@ -200,8 +215,12 @@ def sft(
         steps=steps, learning_rate=learning_rate, batch_tokens=batch_tokens, max_length=max_length, seed=seed
     )
     quiet_libraries()
+    from sparing.lab import base_model_path
+    from sparing.recipe.sources import LAB_MODEL
     from sparing.train.sft import run_sft
 
+    if model == LAB_MODEL:
+        model = str(base_model_path())
     print(f"model: {run_sft(model, data, output, settings, report=_print_sft)}")
 
 

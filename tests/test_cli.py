@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import signal
@@ -79,6 +80,12 @@ def test_help_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+def test_python_m_sparing():
+    command = [sys.executable, "-m", "sparing", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert "Usage: python -m sparing " in done.stdout
+
+
 def test_version():
     result = sparing("--version")
     assert result.exit_code == 0
@@ -118,6 +125,15 @@ class TestMistakes:
         result = sparing("train", recipe, "--set", "model.path=/no/such", "-o", tmp_path / "run")
         assert result.exit_code == 2
         assert "/no/such" in result.stderr
+
+    def test_what_the_system_refuses(self, monkeypatch, tmp_path):
+        def full(path):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path / "report.html"))
+
+        monkeypatch.setattr("sparing.report.write_report", full)
+        result = sparing("report", tmp_path)
+        assert result.exit_code == 2
+        assert result.stderr == f"error: {tmp_path / 'report.html'}: No space left on device\n"
 
     def test_resume_without_a_run(self, tmp_path):
         result = sparing("train", "--resume", "--output", tmp_path / "none")
@@ -205,6 +221,11 @@ class TestInit:
         assert "for 40 problems" in result.stdout
         assert load_recipe(tmp_path / "mine" / "recipe.toml").model.path == str(model)
 
+    def test_notes_a_model_that_is_not_there(self, tmp_path):
+        result = sparing("init", tmp_path, "--model", "modle", "--data", self.data(tmp_path))
+        assert result.exit_code == 0
+        assert "note: there is no folder modle here" in result.stdout
+
     def test_never_overwrites(self, tmp_path, model):
         arguments = ("init", tmp_path, "--model", model, "--data", self.data(tmp_path))
         assert sparing(*arguments).exit_code == 0
@@ -241,3 +262,7 @@ def test_sft_writes_a_model(tmp_path, model):
     assert "step 2 loss=" in result.stdout
     assert (tmp_path / "out" / "model.safetensors").is_file()
     assert sparing("sft", model, tmp_path / "none.jsonl", tmp_path / "out2").exit_code == 2
+    on_a_file = sparing("sft", "lab", data, data)
+    assert on_a_file.exit_code == 2
+    assert "is a file; choose another output folder" in on_a_file.stderr
+    assert sparing("sft", "lab", data, tmp_path / "out3", "--steps", "1").exit_code == 0

@@ -35,7 +35,8 @@ class RowError(ValueError):
 def parse_line(line: bytes) -> dict[str, Any]:
     """A line of a JSONL file as a JSON object."""
     try:
-        row = json.loads(line.decode("utf-8"))
+        # Without its line break: a row cut short would else be broken in column 1 of the next line.
+        row = json.loads(line.decode("utf-8").rstrip())
     except UnicodeDecodeError as error:
         raise RowError(f"byte {error.start + 1} is not UTF-8; save the file as UTF-8") from error
     except json.JSONDecodeError as error:

@@ -101,8 +101,12 @@ def write_recipe(folder: Path, *, model: str, data: Path, num_problems: int) -> 
             larger than the rest.
 
     Raises:
-        RecipeError: there is a recipe.toml already, or the folder cannot be written.
+        RecipeError: there is a recipe.toml already, the folder cannot be written, or there are fewer than four problems.
     """
+    if num_problems < 4:
+        raise RecipeError(
+            f"{data} has {num_problems} problems; a run needs at least 4, two to train and two to validate"
+        )
     path = folder / "recipe.toml"
     num_validation = max(2, min(64, num_problems // 10))
     text = _TEMPLATE.format(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     AutoConfig,
@@ -226,7 +227,7 @@ def _load_weights(path: str, config: PreTrainedConfig, dtype: torch.dtype) -> Pr
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             path, config=config, dtype=dtype, output_loading_info=True, trust_remote_code=False
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{path}: its weights cannot be read ({_first_line(error)}); {remedy}") from error
     model: PreTrainedModel = loaded[0]
     missing = sorted(loaded[1]["missing_keys"])

@@ -27,6 +27,9 @@ FREE_KEYS = (
 )
 # What may stand in a folder whose process died before config.json, the last file of the opening, was written.
 _OPENING_FILES = (".lock", "data.json", "validation_problems.jsonl")
+# What a run leaves that ended before it had answered or trained anything: on a missing model, or in its preflight.
+_EMPTY_RUN = {*_OPENING_FILES, "config.json"}
+_MADE_AGAIN = {"preflight.json", "report.html"}
 
 _MOST_SLOW = 500
 
@@ -34,7 +37,10 @@ _MOST_SLOW = 500
 @contextmanager
 def locked(folder: RunFolder) -> Iterator[None]:
     """Hold the folder for this process; the lock goes with the process, however it ends."""
-    folder.path.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"{folder.path} cannot be made a folder ({error.strerror}); set another output.") from error
     with (folder.path / ".lock").open("w") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,9 +70,18 @@ def check_answers(problems: Mapping[str, Sequence[Problem]], grader: Grader) -> 
 
 
 def start_folder(folder: RunFolder, config: RunConfig, problems: Mapping[str, Sequence[Problem]]) -> None:
-    """Prepare a new run folder; RunError where the folder holds anything already."""
+    """Prepare a new run folder; RunError where the folder holds anything already.
+
+    A run that ended before it had any result, on a mistake in its recipe for one, is replaced.
+    """
     found = sorted(path.name for path in folder.path.iterdir() if path.name != ".lock")
-    if found:
+    held = {name for name in found if not name.startswith(TEMPORARY)}
+    if _EMPTY_RUN - {".lock"} <= held <= _EMPTY_RUN | _MADE_AGAIN:
+        folder.remove_temporaries()
+        # config.json goes last: until then, and after that, the folder can be resumed.
+        for name in (*sorted(_MADE_AGAIN), "config.json"):
+            (folder.path / name).unlink(missing_ok=True)
+    elif found:
         raise RunError(
             f"{folder.path} is not empty ({', '.join(found[:4])}{', ...' if len(found) > 4 else ''}); resume the run in it, "
             "or set another output."

@@ -60,7 +60,7 @@ def train_run(
     check_settings(config, problems)
     folder = RunFolder(config.output)
     if resume and not folder.path.is_dir():
-        raise RunError(f"{folder.path} does not exist, so there is nothing to resume; start without resume.")
+        raise RunError(f"{folder.path} does not exist, so there is nothing to resume; start without --resume.")
     with _explained(folder, progress), locked(folder):
         if resume:
             checkpoint = resume_folder(folder, config, problems)

@@ -202,6 +202,8 @@ def run_sft(
     report: Callable[[dict[str, float]], None] = lambda row: None,
 ) -> Path:
     """Fine-tune the model folder on the JSONL and write a plain Hugging Face folder to `output`."""
+    if output.exists() and not output.is_dir():
+        raise ModelError(f"{output} is a file; choose another output folder")
     if output.exists() and any(output.iterdir()):
         raise ModelError(f"{output} is not empty; choose another output folder")
     loaded = load_model(ModelSettings(path=model_path))

@@ -87,7 +87,7 @@ def test_null_is_an_absent_column(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ('{"prompt": "a", "answer": }', "broken JSON at column 27"),
-        ('{"prompt": "a"', "broken JSON at column"),
+        ('{"prompt": "a"', "broken JSON at column 15"),
         ('["a", "b"]', 'a list instead of an object; write {"prompt": "...", "answer": "..."}'),
         ('"a"', "a text instead of an object"),
         ("null", "null instead of an object"),

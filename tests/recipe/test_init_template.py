@@ -48,6 +48,12 @@ def test_nothing_is_overwritten(tmp_path):
         write_recipe(data, model="b", data=data, num_problems=9)
 
 
+def test_too_few_problems_for_any_run(tmp_path):
+    with pytest.raises(RecipeError, match="has 3 problems; a run needs at least 4"):
+        write_recipe(tmp_path, model="a", data=make_data(tmp_path / "d.jsonl", 3), num_problems=3)
+    assert not (tmp_path / "recipe.toml").exists()
+
+
 def test_every_section_and_most_keys_are_explained(tmp_path):
     path = write_recipe(tmp_path, model="a", data=make_data(tmp_path / "d.jsonl", 9), num_problems=9)
     text = path.read_text()

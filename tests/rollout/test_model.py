@@ -282,7 +282,10 @@ def test_no_end_token(tmp_path):
 
 
 def test_no_weights(folder):
-    (folder / "model.safetensors").unlink()
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])  # A download that broke off.
+    fails(folder, "its weights cannot be read", "put all weight files")
+    weights.unlink()
     fails(folder, str(folder), "weights cannot be read")
 
 

@@ -8,7 +8,7 @@ import pytest
 import tiny
 import torch
 
-from sparing.errors import DataError, RunError
+from sparing.errors import DataError, ModelError, RunError
 from sparing.progress import SilentProgress
 from sparing.settings import RunConfig, ThinkingSettings, VerifierSettings
 from sparing.train.opening import check_answers, fingerprints, locked
@@ -36,6 +36,34 @@ def test_a_folder_with_anything_in_it_is_not_started_in(base_model: Path, copied
         RunError, match=r"is not empty \(checkpoints, config.json.*resume the run in it, or set another"
     ):
         tiny.run_tiny(config_of(base_model, copied_run))
+
+
+def test_a_run_without_any_result_is_replaced(base_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such folder"):
+        tiny.run_tiny(config_of(tmp_path / "typo", tmp_path / "run"))
+    with pytest.raises(ModelError, match=r"set rollout\.max_tokens"):
+        tiny.run_tiny(config_of(base_model, tmp_path / "run", rollout={"num_rollouts": 2, "max_tokens": 10**6}))
+    (tmp_path / "run/preflight.json").write_text("{}")
+    (tmp_path / "run/report.html").write_text("old")
+    stages = {"stages": [{"type": "accuracy", "steps": 1}]}
+    tiny.run_tiny(config_of(base_model, tmp_path / "run", curriculum=stages))
+    assert (tmp_path / "run/summary.json").exists()
+    assert "warnings" in (tmp_path / "run/preflight.json").read_text()
+    assert not (tmp_path / "run/report.html").exists()
+
+
+def test_a_lone_file_of_the_same_name_is_left_alone(base_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("mine")
+    with pytest.raises(RunError, match=r"is not empty \(config.json\)"):
+        tiny.run_tiny(config_of(base_model, tmp_path))
+    assert (tmp_path / "config.json").read_text() == "mine"
+
+
+def test_an_output_that_cannot_be_a_folder(base_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for output in (tmp_path / "file", tmp_path / "file/run"):
+        with pytest.raises(RunError, match=r"file.* cannot be made a folder .*; set another output"):
+            tiny.run_tiny(config_of(base_model, output))
 
 
 def test_nothing_to_resume(base_model: Path, tmp_path: Path) -> None:
