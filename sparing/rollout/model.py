@@ -228,6 +228,11 @@ def _load_weights(path: str, config: PreTrainedConfig, dtype: torch.dtype) -> Pr
             path, config=config, dtype=dtype, output_loading_info=True, trust_remote_code=False
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        if "mismatched_sizes" in str(error):  # transformers points to a table in its log, which is not shown.
+            raise ModelError(
+                f"{path}: weights have other shapes than its config.json says; put the config.json and the weights of one model "
+                "into the folder"
+            ) from error
         raise ModelError(f"{path}: its weights cannot be read ({_first_line(error)}); {remedy}") from error
     model: PreTrainedModel = loaded[0]
     missing = sorted(loaded[1]["missing_keys"])

@@ -139,8 +139,8 @@ def _check_same(folder: RunFolder, what: str, recorded: Mapping[str, Any], given
     ]
     if different:
         raise RunError(
-            f"{folder.path} was started with other {what}: {'; '.join(different)}. Resume with what it was started with, "
-            "or set another output."
+            f"{folder.path} was started with other {what}: {'; '.join(different)}. Resume with what it was started with "
+            f"(sparing train --resume --output {folder.path} reads it there), or set another output."
         )
 
 

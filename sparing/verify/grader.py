@@ -103,7 +103,11 @@ class Grader:
         if not gold.strip():
             return "the gold answer is empty"
         if kind == "number":
-            return None if parse_number(gold) is not None else f"the gold answer {gold!r} is not one number"
+            return (
+                None
+                if parse_number(gold) is not None
+                else (f"the gold answer {gold!r} is not one number; correct it, or use kind exact or math")
+            )
         if kind == "exact":
             return None
         if len(gold) > MAX_CHARACTERS:
