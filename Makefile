@@ -22,7 +22,7 @@ $(VENV)/.dev: $(VENV)/.run
 	$(PIP) -e '.[dev]'
 	touch $@
 
-demo: $(VENV)/.run ## compress the embedded model (about six minutes), then open runs/demo/report.html
+demo: $(VENV)/.run ## compress the embedded model (about four minutes), then open runs/demo/report.html
 	rm -rf runs/demo
 	$(BIN)/sparing train --output runs/demo
 

@@ -14,13 +14,15 @@ from rich.text import Text
 
 from sparing.settings import RunConfig
 from sparing.terminal.panel import COLOURS, RunPanel
-from sparing.terminal.results import results_table
+from sparing.terminal.results import result_lines, results_table
 from sparing.terminal.state import RunState
 from sparing.terminal.words import decision_sentence, duration, run_sentence, stage_sentence, validation_sentence
 
 Row = Mapping[str, Any]
 
 _SECONDS_PER_REFRESH = 0.25
+# Columns below which the final table does not fit.
+NARROW = 80
 
 
 class LiveProgress:
@@ -112,4 +114,8 @@ def print_results(console: Console, summary: Row) -> None:
     console.print(Text(f"run done in {duration(seconds)}{peak}", style="bold"))
     if summary.get("domains"):
         console.print()
-        console.print(results_table(summary, console.width))
+        if console.width < NARROW:
+            # A squeezed table would lose the names of the domains; lines that wrap do not.
+            console.print("\n".join(result_lines(summary)), soft_wrap=True, markup=False, highlight=False)
+        else:
+            console.print(results_table(summary, console.width))
