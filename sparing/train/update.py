@@ -59,7 +59,7 @@ class PolicyUpdater:
         self.updates_per_batch = updates_per_batch
         self.max_tokens = max_tokens
         # In bfloat16 or under autocast the update scores tokens a little differently than the rollouts did, and the ratio of
-        # an on-policy batch would not be 1: 0.06 a token on the lab's model, far beyond GSPO's clips. Then the old policy is
+        # an on-policy batch would not be 1, by more than GSPO's clips allow. Then the old policy is
         # the update's own first look, which is exact where a batch is one optimizer step.
         self._exact = policy.autocast == "none" and policy.model.dtype == torch.float32
         if not self._exact and updates_per_batch > 1:
