@@ -22,6 +22,7 @@ from sparing.errors import DataError, ModelError
 from sparing.rollout.model import LoadedModel, load_model, num_embeddings, save_model
 from sparing.seeding import derive_rng
 from sparing.settings import ModelSettings, SftSettings
+from sparing.train.policy import round_up
 
 _IGNORED = -100
 _LENGTH_STEP = 16
@@ -111,7 +112,7 @@ def batches(stream: Iterator[Example], *, batch_tokens: int, seed: int) -> Itera
         pool.sort(key=lambda example: example.length)
         packed: list[list[Example]] = [[]]
         for example in pool:
-            if packed[-1] and (len(packed[-1]) + 1) * _padded(example.length) > batch_tokens:
+            if packed[-1] and (len(packed[-1]) + 1) * round_up(example.length, _LENGTH_STEP) > batch_tokens:
                 packed.append([])
             packed[-1].append(example)
         for index in rng.permutation(len(packed)):
@@ -120,7 +121,7 @@ def batches(stream: Iterator[Example], *, batch_tokens: int, seed: int) -> Itera
 
 def collate(batch: Sequence[Example], *, pad_id: int, device: torch.device) -> dict[str, torch.Tensor]:
     """Right-padded `input_ids`, `attention_mask` and `labels`, each (B, S); prompt and padding are not learnt."""
-    width = _padded(max(example.length for example in batch))
+    width = round_up(max(example.length for example in batch), _LENGTH_STEP)
     input_ids = np.full((len(batch), width), pad_id, dtype=np.int64)
     mask = np.zeros((len(batch), width), dtype=np.int64)
     labels = np.full((len(batch), width), _IGNORED, dtype=np.int64)
@@ -245,7 +246,3 @@ def _optimizers(model: Any, settings: SftSettings) -> list[torch.optim.Optimizer
         for group in optimizer.param_groups:
             group["peak"] = group["lr"]
     return optimizers
-
-
-def _padded(length: int) -> int:
-    return -(-length // _LENGTH_STEP) * _LENGTH_STEP
